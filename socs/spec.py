@@ -147,7 +147,7 @@ class MemorySystem(Model):
     """What all cores share. ``hbm_bytes_per_s`` is sustained traffic of HBM or DDR."""
 
     kind: str
-    bytes: Positive | None
+    bytes: Positive | None = None
     hbm_bytes_per_s: PositiveRate
     l2: L2
 

@@ -1,0 +1,314 @@
+"""The recorder: what a kernel function calls, in the words of Ascend C.
+
+Nothing is computed here. A kernel function takes a :class:`Core`, asks it for queues and buffers and
+calls instructions; the result is a :class:`kernel.program.Program`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kernel.program import Buffer, Flag, Instruction, Loop, Operand, Program, Region, Window
+from socs.errors import AtlasError
+from socs.isa import BLOCK_BYTES, DType, Op, Pipe, RoundMode
+
+EVENT_IDS = 8
+"""Event ids of one pair of pipes (facts: asc-devkit, SetFlag/WaitFlag)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTensor:
+    """A tensor argument as one block sees it: element 0 is the block's first."""
+
+    name: str
+    dtype: DType
+
+    def __getitem__(self, tile: Tile) -> Window:
+        return Window(self.name, self.dtype, tile.offset, tile.count)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTensor:
+    """Elements of the unified buffer; slicing moves the address."""
+
+    address: int
+    dtype: DType
+    count: int
+    rows: int = 1
+    pitch: int = 0
+
+    def __getitem__(self, part: slice) -> LocalTensor:
+        start, stop, _ = part.indices(self.count)
+        return LocalTensor(self.address + start * self.dtype.itemsize, self.dtype, stop - start)
+
+    def view(self, dtype: DType) -> LocalTensor:
+        """The same bytes as elements of another dtype (``ReinterpretCast``)."""
+        return LocalTensor(self.address, dtype, self.count * self.dtype.itemsize // dtype.itemsize)
+
+    def every(self, pitch: int, count: int, rows: int) -> LocalTensor:
+        """``rows`` runs of ``count`` elements, ``pitch`` apart."""
+        return LocalTensor(self.address, self.dtype, count, rows, pitch)
+
+    @property
+    def region(self) -> Region:
+        return Region(self.address, self.dtype, self.count, self.rows, self.pitch)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One trip of the kernel's loop: ``count`` elements from ``offset`` of the block."""
+
+    index: int
+    offset: int
+    count: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """The tiles of a block of ``length`` elements; the last takes the rest."""
+
+    length: int
+    tile_length: int
+
+    def __len__(self) -> int:
+        return -(-self.length // self.tile_length)
+
+    @property
+    def full(self) -> int:
+        """Tiles of ``tile_length`` elements that are not the last one."""
+        return len(self) - 1
+
+    def __getitem__(self, index: int) -> Tile:
+        offset = index * self.tile_length
+        count = min(self.tile_length, self.length - offset)
+        return Tile(index, offset, count, index == len(self) - 1)
+
+
+class Queue:
+    """``TQue``: ``depth`` buffers between two pipes; alloc, enque, deque and free make the flags.
+
+    A ``VECIN`` queue is filled by MTE2 and drained by V; a ``VECOUT`` queue by V and MTE3.
+    """
+
+    def __init__(self, core: Core, position: str, nbytes: int, depth: int) -> None:
+        ends = {"VECIN": (Pipe.MTE2, Pipe.V), "VECOUT": (Pipe.V, Pipe.MTE3)}
+        self._core = core
+        self._producer, self._consumer = ends[position]
+        self.depth = depth
+        self._addresses = [core.reserve(f"{position}[{slot}]", nbytes) for slot in range(depth)]
+        self._bytes = nbytes
+        self._filled = [core.event(self._producer, self._consumer) for _ in range(depth)]
+        self._emptied = [core.event(self._consumer, self._producer) for _ in range(depth)]
+        self._in_flight = [False] * depth
+        self._next_alloc = 0
+        self._next_deque = 0
+
+    def alloc(self, dtype: DType) -> LocalTensor:
+        """The next buffer, once its consumer has freed it."""
+        slot = self._next_alloc
+        self._next_alloc = (slot + 1) % self.depth
+        if self._in_flight[slot]:
+            self._core.wait_flag(self._emptied[slot])
+            self._in_flight[slot] = False
+        return self._tensor(slot, dtype)
+
+    def enque(self, tensor: LocalTensor) -> None:
+        """Hand a filled buffer to the consumer."""
+        self._core.set_flag(self._filled[self._slot(tensor)])
+
+    def deque(self, dtype: DType) -> LocalTensor:
+        """The oldest filled buffer, once the producer is done with it."""
+        slot = self._next_deque
+        self._next_deque = (slot + 1) % self.depth
+        self._core.wait_flag(self._filled[slot])
+        return self._tensor(slot, dtype)
+
+    def free(self, tensor: LocalTensor) -> None:
+        """Give the buffer back to the producer."""
+        slot = self._slot(tensor)
+        self._core.set_flag(self._emptied[slot])
+        self._in_flight[slot] = True
+
+    def close(self) -> None:
+        """Take back the buffers that are still marked (``TPipe`` does it at its end)."""
+        for slot in range(self.depth):
+            if self._in_flight[slot]:
+                self._core.wait_flag(self._emptied[slot])
+                self._in_flight[slot] = False
+
+    def _tensor(self, slot: int, dtype: DType) -> LocalTensor:
+        return LocalTensor(self._addresses[slot], dtype, self._bytes // dtype.itemsize)
+
+    def _slot(self, tensor: LocalTensor) -> int:
+        return self._addresses.index(tensor.address)
+
+
+class Core:
+    """Records one block. ``length`` is the number of elements that the block handles."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self._items: list[Instruction | Loop] = []
+        self._buffers: list[Buffer] = []
+        self._queues: list[Queue] = []
+        self._events: dict[tuple[Pipe, Pipe], int] = {}
+        self._top = 0
+        self._tile = 0
+
+    def reserve(self, name: str, nbytes: int) -> int:
+        """Address of ``nbytes`` more of the unified buffer, rounded up to whole blocks."""
+        size = -(-nbytes // BLOCK_BYTES) * BLOCK_BYTES
+        address = self._top
+        self._buffers.append(Buffer(name, address, size))
+        self._top += size
+        return address
+
+    def buffer(self, name: str, dtype: DType, count: int) -> LocalTensor:
+        """A scratch buffer (``TBuf``)."""
+        return LocalTensor(self.reserve(name, count * dtype.itemsize), dtype, count)
+
+    def queue(self, position: str, nbytes: int, depth: int) -> Queue:
+        """A queue of ``depth`` buffers of ``nbytes`` at ``VECIN`` or ``VECOUT``."""
+        queue = Queue(self, position, nbytes, depth)
+        self._queues.append(queue)
+        return queue
+
+    def event(self, source: Pipe, target: Pipe) -> Flag:
+        """A fresh event id of a pair of pipes; there are :data:`EVENT_IDS` of them."""
+        used = self._events.get((source, target), 0)
+        if used == EVENT_IDS:
+            raise AtlasError(
+                f"the kernel needs more than {EVENT_IDS} events from {source} to {target} "
+                "(one per queue buffer): use a smaller buffer_num"
+            )
+        self._events[source, target] = used + 1
+        return Flag(source, target, used)
+
+    def loop(self, tiles: Tiles) -> Iterator[Tile]:
+        """The tile loop. Its steady part is recorded once and folded into a :class:`Loop`.
+
+        The first ``period`` tiles differ (no buffer has to be waited for); after them the stream
+        repeats every ``period`` tiles, the least common multiple of the queue depths. Two periods
+        are recorded and compared, so that folding can never change the stream.
+        """
+        period = math.lcm(*(queue.depth for queue in self._queues)) if self._queues else 1
+        trips = (tiles.full - period) // period
+        if trips < 3:
+            yield from self._record(tiles, range(len(tiles)))
+            return
+        yield from self._record(tiles, range(period))
+        first = len(self._items)
+        yield from self._record(tiles, range(period, 2 * period))
+        second = len(self._items)
+        yield from self._record(tiles, range(2 * period, 3 * period))
+        body = self._fold(self._items[first:second], self._items[second:], period)
+        if body is None:
+            yield from self._record(tiles, range(3 * period, len(tiles)))
+            return
+        del self._items[first:]
+        self._items.append(Loop(body, trips, period))
+        yield from self._record(tiles, range(period * (1 + trips), len(tiles)))
+
+    def _record(self, tiles: Tiles, indices: range) -> Iterator[Tile]:
+        for index in indices:
+            self._tile = index
+            self._emit(Instruction(Op.LOOP, Pipe.S))
+            yield tiles[index]
+
+    @staticmethod
+    def _fold(
+        first: list[Instruction | Loop], second: list[Instruction | Loop], period: int
+    ) -> tuple[Instruction, ...] | None:
+        """``first`` with the strides that make its next trip equal ``second``; else ``None``."""
+        if len(first) != len(second):
+            return None
+        body = []
+        for a, b in zip(first, second, strict=True):
+            if isinstance(a, Loop) or isinstance(b, Loop):
+                return None
+            moved = _with_strides(a, b)
+            if _next_trip(moved, period) != b:
+                return None
+            body.append(moved)
+        return tuple(body)
+
+    def _emit(self, instruction: Instruction) -> None:
+        self._items.append(replace(instruction, tile=self._tile))
+
+    def set_flag(self, flag: Flag) -> None:
+        self._emit(Instruction(Op.SET_FLAG, flag.source, flag=flag))
+
+    def wait_flag(self, flag: Flag) -> None:
+        self._emit(Instruction(Op.WAIT_FLAG, flag.target, flag=flag))
+
+    def copy_in(self, dst: LocalTensor, src: Window, *, issued: int = 0) -> None:
+        """GM to UB: ``src.count`` elements; the hardware moves ``issued`` where that is more."""
+        region = dst[: src.count].region
+        self._emit(Instruction(Op.COPY_IN, Pipe.MTE2, region, (src,), max(issued, src.count)))
+
+    def copy_out(self, dst: Window, src: LocalTensor, *, issued: int = 0) -> None:
+        """UB to GM: ``dst.count`` elements; the hardware moves ``issued`` where that is more."""
+        region = src[: dst.count].region
+        self._emit(Instruction(Op.COPY_OUT, Pipe.MTE3, dst, (region,), max(issued, dst.count)))
+
+    def set_value(self, dst: Window, src: LocalTensor) -> None:
+        """UB to GM element by element (``GetValue``/``SetValue``), on the scalar unit."""
+        region = src[: dst.count].region
+        self._emit(Instruction(Op.SET_VALUE, Pipe.S, dst, (region,), dst.count))
+
+    def sub(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
+        """dst = a - b."""
+        self._vector(Op.SUB, dst, (a, b), issued)
+
+    def mul(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
+        """dst = a * b."""
+        self._vector(Op.MUL, dst, (a, b), issued)
+
+    def muls(self, dst: LocalTensor, a: LocalTensor, scalar: str, *, issued: int = 0) -> None:
+        """dst = a * scalar; ``scalar`` names a scalar argument."""
+        self._vector(Op.MULS, dst, (a,), issued, scalar=scalar)
+
+    def cast(self, dst: LocalTensor, src: LocalTensor, mode: RoundMode, *, issued: int = 0) -> None:
+        """dst = src in dst's dtype, rounded by ``mode``."""
+        self._vector(Op.CAST, dst, (src,), issued, mode=mode)
+
+    def _vector(
+        self,
+        op: Op,
+        dst: LocalTensor,
+        srcs: tuple[LocalTensor, ...],
+        issued: int,
+        *,
+        scalar: str | None = None,
+        mode: RoundMode = RoundMode.NONE,
+    ) -> None:
+        regions: tuple[Operand, ...] = tuple(src.region for src in srcs)
+        count = max(issued, dst.region.elements)
+        self._emit(Instruction(op, Pipe.V, dst.region, regions, count, scalar=scalar, mode=mode))
+
+    def finish(self) -> Program:
+        """Close the queues and return the record."""
+        for queue in self._queues:
+            queue.close()
+        return Program(tuple(self._items), tuple(self._buffers), self.length)
+
+
+def _with_strides(a: Instruction, b: Instruction) -> Instruction:
+    def stride(x: Operand | None, y: Operand | None) -> Operand | None:
+        if isinstance(x, Window) and isinstance(y, Window):
+            return replace(x, stride=y.offset - x.offset)
+        return x
+
+    srcs = tuple(s for s in map(stride, a.srcs, b.srcs) if s is not None)
+    return replace(a, dst=stride(a.dst, b.dst), srcs=srcs)
+
+
+def _next_trip(instruction: Instruction, period: int) -> Instruction:
+    def moved(x: Operand | None) -> Operand | None:
+        return x.at(1) if isinstance(x, Window) else x
+
+    srcs = tuple(s for s in map(moved, instruction.srcs) if s is not None)
+    return replace(instruction, dst=moved(instruction.dst), srcs=srcs, tile=instruction.tile + period)

@@ -1,0 +1,147 @@
+"""The slow, obvious truth: a launch executed instruction by instruction through a modelled UB.
+
+The UB starts poisoned (every byte 0xFF: a NaN in each float format), so that a read of something
+unwritten shows in the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kernel.program import Instruction, Launch, Operand, Region, Window
+from socs.errors import AtlasError
+from socs.isa import OPS, DType, Op, Pipe
+from socs.spec import Numerics, OverflowMode, Soc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+CARRIERS: dict[DType, type[np.generic]] = {
+    DType.FLOAT32: np.float32,
+    DType.FLOAT16: np.uint16,
+    DType.BFLOAT16: np.uint16,
+}
+"""NumPy dtype that carries a dtype's elements: 16-bit floats travel as their bits."""
+
+
+def interpret(
+    launch: Launch, soc: Soc, tensors: Mapping[str, Array], *, overflow: OverflowMode | None = None
+) -> None:
+    """Execute ``launch``; writes into the tensors that the launch marks as written.
+
+    ``tensors``: one-dimensional contiguous arrays by argument name, in the carrier dtype (float32,
+    or uint16 for float16 and bfloat16). ``overflow`` defaults to the chip's own mode.
+    """
+    saturate = (overflow or soc.numerics.default_overflow_mode) == "saturation"
+    # A program may ask for more UB than there is (the real tiling does, rarely); verify says so.
+    size = max(soc.ub.bytes, *(blocks.program.ub_bytes for blocks in launch.blocks))
+    for blocks in launch.blocks:
+        for start in blocks.starts:
+            core = _Core(size, tensors, start, launch.scalars, soc.numerics, saturate)
+            for instruction, trip in blocks.program.walk():
+                core.execute(instruction, trip)
+
+
+class _Core:
+    def __init__(
+        self,
+        ub_bytes: int,
+        tensors: Mapping[str, Array],
+        start: int,
+        scalars: Mapping[str, float],
+        numerics: Numerics,
+        saturate: bool,
+    ) -> None:
+        self._ub = np.full(ub_bytes, 0xFF, np.uint8)
+        self._tensors = tensors
+        self._start = start
+        self._scalars = scalars
+        self._numerics = numerics
+        self._saturate = saturate
+
+    def execute(self, instruction: Instruction, trip: int) -> None:
+        if OPS[instruction.op].pipe is None or instruction.dst is None:
+            return
+        out = self._rows(instruction.dst, trip)
+        sources = [self._rows(source, trip) for source in instruction.srcs]
+        for row, target in enumerate(out):
+            operands = [source[row] for source in sources]
+            if instruction.pipe is Pipe.V:
+                self._compute(instruction, target, operands)
+            else:
+                target[:] = operands[0]
+
+    def _compute(self, instruction: Instruction, target: Array, operands: list[Array]) -> None:
+        assert instruction.dst is not None
+        name = function_name(instruction, self._numerics, self._saturate)
+        if instruction.scalar is not None:
+            operands = [*operands, np.full(1, self._scalars[instruction.scalar], np.float32)]
+        elif instruction.op is Op.CAST:
+            _unary(name)(target, operands[0])
+            return
+        _binary(name)(target, operands[0], operands[1])
+
+    def _rows(self, operand: Operand, trip: int) -> list[Array]:
+        carrier = CARRIERS[operand.dtype]
+        if isinstance(operand, Window):
+            first = self._start + operand.at(trip).offset
+            return [self._tensors[operand.tensor][first : first + operand.count]]
+        return [self._ub[start:stop].view(carrier) for start, stop in _spans(operand)]
+
+
+def _spans(region: Region) -> list[tuple[int, int]]:
+    return list(region.spans())
+
+
+def function_name(instruction: Instruction, numerics: Numerics, saturate: bool) -> str:
+    """The function of :mod:`kernel.numerics.vector` that does one element of ``instruction``."""
+    from kernel.numerics import vector
+
+    if instruction.dst is None or instruction.pipe is not Pipe.V:
+        raise AtlasError(f"{instruction} computes nothing")
+    return vector.lookup(
+        instruction.op,
+        instruction.dst.dtype,
+        instruction.srcs[0].dtype,
+        mode=instruction.mode,
+        saturate=saturate,
+        nan=numerics.nan,
+        subnormals=numerics.subnormals,
+        float32_overflow=numerics.float32_overflow,
+    )
+
+
+def _jit(function: Callable[..., None]) -> Callable[..., None]:
+    import numba
+
+    return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
+
+
+@cache
+def _unary(name: str) -> Callable[..., None]:
+    from kernel.numerics import vector
+
+    body = vector.function(name)
+
+    def run(out: Array, a: Array) -> None:
+        for i in range(out.size):
+            out[i] = body(a[i])
+
+    return _jit(run)
+
+
+@cache
+def _binary(name: str) -> Callable[..., None]:
+    from kernel.numerics import vector
+
+    body = vector.function(name)
+
+    def run(out: Array, a: Array, b: Array) -> None:
+        step = 0 if b.size == 1 else 1
+        for i in range(out.size):
+            out[i] = body(a[i], b[i * step])
+
+    return _jit(run)

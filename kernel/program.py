@@ -1,0 +1,210 @@
+"""The record of a kernel: what every reader (verify, interpret, compile, time) reads.
+
+A program is the instruction stream of one block, in the order in which the scalar unit issues it.
+Global-memory offsets are relative to the block's own start, so that blocks of one shape share one
+program. A steady stretch of the tile loop is kept as :class:`Loop`: its body once, with the number of
+trips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from socs.isa import DType, Memory, Op, Pipe, RoundMode
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Elements in the unified buffer: ``rows`` runs of ``count``, ``pitch`` elements apart."""
+
+    address: int
+    dtype: DType
+    count: int
+    rows: int = 1
+    pitch: int = 0
+
+    memory = Memory.UB
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Byte ranges (start, stop) of the rows."""
+        size = self.dtype.itemsize
+        for row in range(self.rows):
+            start = self.address + row * self.pitch * size
+            yield start, start + self.count * size
+
+    @property
+    def elements(self) -> int:
+        return self.count * self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A contiguous run of a global-memory tensor, in elements from the block's start.
+
+    Inside a loop the run moves by ``stride`` elements each trip.
+    """
+
+    tensor: str
+    dtype: DType
+    offset: int
+    count: int
+    stride: int = 0
+
+    memory = Memory.GM
+
+    @property
+    def elements(self) -> int:
+        return self.count
+
+    def at(self, trip: int) -> Window:
+        """The run of one trip."""
+        return replace(self, offset=self.offset + trip * self.stride, stride=0)
+
+
+Operand = Region | Window
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An event: ``source`` raises it, ``target`` waits for it."""
+
+    source: Pipe
+    target: Pipe
+    event: int
+
+    def __str__(self) -> str:
+        return f"{self.source}->{self.target}#{self.event}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction.
+
+    ``dst`` and ``srcs`` are what it usefully writes and reads. ``issued_count`` is the number of
+    elements that the hardware instruction runs over where that is more: only timing reads it.
+    ``scalar`` names a scalar argument of the kernel. ``tile`` is the trip of the kernel's loop.
+    """
+
+    op: Op
+    pipe: Pipe
+    dst: Operand | None = None
+    srcs: tuple[Operand, ...] = ()
+    issued_count: int = 0
+    scalar: str | None = None
+    mode: RoundMode = RoundMode.NONE
+    flag: Flag | None = None
+    tile: int = 0
+
+    def operands(self) -> Iterator[Operand]:
+        yield from self.srcs
+        if self.dst is not None:
+            yield self.dst
+
+    def __str__(self) -> str:
+        what = f" {self.flag}" if self.flag else ""
+        return f"{self.op}{what} (tile {self.tile}, pipe {self.pipe})"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``trips`` repetitions of ``body``; each covers ``tiles`` tiles."""
+
+    body: tuple[Instruction, ...]
+    trips: int
+    tiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A stretch of the unified buffer that the kernel reserves (``InitBuffer``)."""
+
+    name: str
+    address: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The instruction stream of one block."""
+
+    items: tuple[Instruction | Loop, ...]
+    buffers: tuple[Buffer, ...]
+    length: int
+    """Elements of the operator's tensors that the block handles."""
+
+    @property
+    def ub_bytes(self) -> int:
+        """Bytes of the unified buffer that the block reserves."""
+        return max((b.address + b.bytes for b in self.buffers), default=0)
+
+    def walk(self, max_trips: int | None = None) -> Iterator[tuple[Instruction, int]]:
+        """Instructions in issue order as (instruction, trip).
+
+        ``max_trips`` limits each loop: its first ``max_trips - 1`` trips and its last one.
+        """
+        for item in self.items:
+            if isinstance(item, Instruction):
+                yield item, 0
+                continue
+            for trip in _trips(item.trips, max_trips):
+                for instruction in item.body:
+                    yield instruction, trip
+
+    @property
+    def instruction_count(self) -> int:
+        """Instructions that the block issues, flags and loop overhead included."""
+        return sum(1 if isinstance(i, Instruction) else i.trips * len(i.body) for i in self.items)
+
+
+def _trips(trips: int, most: int | None) -> Iterator[int]:
+    if most is None or trips <= most:
+        yield from range(trips)
+    else:
+        yield from range(most - 1)
+        yield trips - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Blocks that share one program; ``starts`` are their first elements in the tensors."""
+
+    program: Program
+    starts: range
+    first_block: int
+
+    @property
+    def count(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArg:
+    """A tensor argument of a launch: name, dtype, number of elements."""
+
+    name: str
+    dtype: DType
+    length: int
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch: everything that runs and on how many cores."""
+
+    kernel: str
+    blocks: tuple[Blocks, ...]
+    tensors: tuple[TensorArg, ...]
+    scalars: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def block_dim(self) -> int:
+        return sum(group.count for group in self.blocks)
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(t.length * t.dtype.itemsize for t in self.tensors if not t.written)
+
+    @property
+    def bytes_written(self) -> int:
+        return sum(t.length * t.dtype.itemsize for t in self.tensors if t.written)

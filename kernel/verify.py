@@ -1,0 +1,274 @@
+"""Static checks of a recorded launch: what would go wrong on the chip, before anything runs.
+
+UB capacity, alignment, flag balance and deadlock, races between pipes, reads of unwritten UB, and
+whether the blocks together write every element of the output exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kernel.program import Blocks, Flag, Instruction, Launch, Program, Region, Window
+from socs.isa import BLOCK_BYTES, Op, Pipe
+from socs.spec import Soc
+
+TRIPS = 4
+"""Trips of a folded loop that are checked: the first ones and the last. The rest repeat them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One defect. ``rule`` is a stable word: capacity, alignment, flags, deadlock, race, unwritten,
+    bounds or coverage."""
+
+    rule: str
+    message: str
+    instruction: Instruction | None = None
+
+    def __str__(self) -> str:
+        where = f" at {self.instruction}" if self.instruction else ""
+        return f"{self.rule}: {self.message}{where}"
+
+
+def verify(launch: Launch, soc: Soc) -> list[Finding]:
+    """All findings of a launch; an empty list means that none of the rules is broken."""
+    findings: list[Finding] = []
+    for blocks in launch.blocks:
+        findings += check_program(blocks.program, soc)
+        findings += _bounds(blocks, launch)
+    findings += _coverage(launch)
+    return findings
+
+
+def check_program(program: Program, soc: Soc) -> list[Finding]:
+    """The rules that concern one block alone."""
+    findings = list(capacity(program, soc))
+    stream = list(program.walk(TRIPS))
+    findings += _alignment(stream, soc)
+    order, flag_findings = _schedule(stream)
+    findings += flag_findings
+    if not any(f.rule == "deadlock" for f in flag_findings):
+        findings += _races(stream, order)
+        findings += _unwritten(stream)
+    return findings
+
+
+def capacity(program: Program, soc: Soc) -> Iterable[Finding]:
+    """Whether the buffers fit the physical UB."""
+    if program.ub_bytes > soc.ub.bytes:
+        yield Finding(
+            "capacity",
+            f"the tile needs {program.ub_bytes:,} B of UB, {soc.name} has {soc.ub.bytes:,} B "
+            f"({soc.origin}: ub.bytes)",
+        )
+
+
+def _alignment(stream: list[tuple[Instruction, int]], soc: Soc) -> Iterable[Finding]:
+    seen: set[int] = set()
+    for instruction, _ in stream:
+        if id(instruction) in seen:
+            continue
+        seen.add(id(instruction))
+        for operand in instruction.operands():
+            # The scalar unit addresses single elements.
+            if not isinstance(operand, Region) or instruction.op is Op.SET_VALUE:
+                continue
+            if operand.address % BLOCK_BYTES:
+                yield Finding(
+                    "alignment",
+                    f"UB address {operand.address} is not a multiple of {BLOCK_BYTES} B",
+                    instruction,
+                )
+        if instruction.op in (Op.COPY_IN, Op.COPY_OUT) and not soc.dma.byte_granular:
+            region = instruction.dst if instruction.op is Op.COPY_IN else instruction.srcs[0]
+            assert region is not None
+            nbytes = instruction.issued_count * region.dtype.itemsize
+            if nbytes % BLOCK_BYTES:
+                yield Finding(
+                    "alignment",
+                    f"{soc.name} copies whole {BLOCK_BYTES} B blocks, this one is {nbytes} B",
+                    instruction,
+                )
+
+
+def _schedule(
+    stream: list[tuple[Instruction, int]],
+) -> tuple[list[dict[Pipe, int]], list[Finding]]:
+    """Run the flags alone. Returns for each instruction the happens-before clock, and findings.
+
+    A clock maps each pipe to the position in that pipe's own stream of the last instruction that is
+    certain to have finished before this one starts.
+    """
+    findings: list[Finding] = []
+    queues: dict[Pipe, deque[int]] = {}
+    for position, (instruction, _) in enumerate(stream):
+        queues.setdefault(instruction.pipe, deque()).append(position)
+    clocks: list[dict[Pipe, int]] = [{} for _ in stream]
+    last: dict[Pipe, dict[Pipe, int]] = {pipe: {} for pipe in queues}
+    raised: dict[Flag, dict[Pipe, int]] = {}
+    progress = True
+    while progress:
+        progress = False
+        for pipe, queue in queues.items():
+            while queue:
+                position = queue[0]
+                instruction, _ = stream[position]
+                clock = dict(last[pipe])
+                if instruction.op is Op.WAIT_FLAG:
+                    assert instruction.flag is not None
+                    if instruction.flag not in raised:
+                        break
+                    for other, at in raised.pop(instruction.flag).items():
+                        clock[other] = max(clock.get(other, -1), at)
+                queue.popleft()
+                progress = True
+                clocks[position] = clock
+                after = {**clock, pipe: position}
+                last[pipe] = after
+                if instruction.op is Op.SET_FLAG:
+                    assert instruction.flag is not None
+                    if instruction.flag in raised:
+                        findings.append(
+                            Finding("flags", f"{instruction.flag} is raised twice before a wait", instruction)
+                        )
+                    raised[instruction.flag] = after
+    for queue in queues.values():
+        if queue:
+            instruction, _ = stream[queue[0]]
+            findings.append(
+                Finding(
+                    "deadlock", f"pipe {instruction.pipe} waits for {instruction.flag} forever", instruction
+                )
+            )
+    findings += [Finding("flags", f"{flag} is raised and never waited for") for flag in raised]
+    return clocks, findings
+
+
+def _races(stream: list[tuple[Instruction, int]], clocks: list[dict[Pipe, int]]) -> Iterable[Finding]:
+    """Overlapping UB accesses of two pipes, one of them a write, that no flag orders."""
+    live: list[tuple[int, int, int, bool]] = []
+    reported: set[tuple[int, int]] = set()
+    for position, (instruction, _) in enumerate(stream):
+        clock = clocks[position]
+        for operand, writes in _accesses(instruction):
+            for start, stop in operand.spans():
+                kept = []
+                for access in live:
+                    other, begin, end, wrote = access
+                    before = stream[other][0]
+                    overlap = begin < stop and start < end
+                    ordered = before.pipe is instruction.pipe or clock.get(before.pipe, -1) >= other
+                    if overlap and (writes or wrote) and not ordered:
+                        key = (id(before), id(instruction))
+                        if key not in reported:
+                            reported.add(key)
+                            yield Finding(
+                                "race",
+                                f"UB bytes {max(start, begin)}..{min(stop, end)} are "
+                                f"{'written' if writes else 'read'} with nothing that orders it after "
+                                f"{before}",
+                                instruction,
+                            )
+                    if not (writes and ordered and start <= begin and end <= stop):
+                        kept.append(access)
+                live = kept
+                live.append((position, start, stop, writes))
+
+
+def _accesses(instruction: Instruction) -> Iterable[tuple[Region, bool]]:
+    for source in instruction.srcs:
+        if isinstance(source, Region):
+            yield source, False
+    if isinstance(instruction.dst, Region):
+        yield instruction.dst, True
+
+
+class _Spans:
+    """A set of byte ranges."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[int, int]] = []
+
+    def add(self, start: int, stop: int) -> None:
+        apart = [s for s in self._spans if s[1] < start or stop < s[0]]
+        joined = [s for s in self._spans if not (s[1] < start or stop < s[0])]
+        low = min([start, *(s[0] for s in joined)])
+        high = max([stop, *(s[1] for s in joined)])
+        self._spans = [*apart, (low, high)]
+
+    def covers(self, start: int, stop: int) -> bool:
+        return any(low <= start and stop <= high for low, high in self._spans)
+
+
+def _unwritten(stream: list[tuple[Instruction, int]]) -> Iterable[Finding]:
+    """Reads of UB bytes that nothing wrote before."""
+    written = _Spans()
+    reported: set[int] = set()
+    for instruction, _ in stream:
+        for region, writes in _accesses(instruction):
+            for start, stop in region.spans():
+                if writes:
+                    written.add(start, stop)
+                elif not written.covers(start, stop) and id(instruction) not in reported:
+                    reported.add(id(instruction))
+                    yield Finding(
+                        "unwritten", f"UB bytes {start}..{stop} are read but never written", instruction
+                    )
+
+
+def _bounds(blocks: Blocks, launch: Launch) -> Iterable[Finding]:
+    """Useful accesses outside the tensors. The last block reaches furthest."""
+    lengths = {tensor.name: tensor.length for tensor in launch.tensors}
+    start = blocks.starts[-1]
+    for instruction, trip in blocks.program.walk(TRIPS):
+        for operand in instruction.operands():
+            if not isinstance(operand, Window):
+                continue
+            run = operand.at(trip)
+            if run.offset < 0 or start + run.offset + run.count > lengths[run.tensor]:
+                yield Finding(
+                    "bounds",
+                    f"{run.tensor}[{start + run.offset}:{start + run.offset + run.count}] is outside its "
+                    f"{lengths[run.tensor]} elements",
+                    instruction,
+                )
+
+
+def _coverage(launch: Launch) -> Iterable[Finding]:
+    """Every output element belongs to exactly one block, and is stored in it.
+
+    A block may store an element again with the same value (the inference series does), so stores of
+    one block are joined; stores of two blocks must not meet.
+    """
+    for tensor in (t for t in launch.tensors if t.written):
+        edge = 0
+        for blocks in launch.blocks:
+            stored = _Spans()
+            for item in blocks.program.items:
+                body = (item,) if isinstance(item, Instruction) else item.body
+                trips = 1 if isinstance(item, Instruction) else item.trips
+                loop = _Spans()
+                step = 0
+                for instruction in body:
+                    window = instruction.dst
+                    if isinstance(window, Window) and window.tensor == tensor.name:
+                        loop.add(window.offset, window.offset + window.count)
+                        step = window.stride
+                for low, high in loop._spans:
+                    if trips > 1 and high - low < step:
+                        yield Finding("coverage", f"the loop leaves gaps in {tensor.name}")
+                    stored.add(low, high + (trips - 1) * step)
+            length = blocks.program.length
+            if stored._spans != [(0, length)] and length:
+                yield Finding(
+                    "coverage",
+                    f"a block stores {stored._spans} of {tensor.name}, not its elements 0..{length}",
+                )
+            starts = blocks.starts
+            if starts[0] != edge or (len(starts) > 1 and starts.step != length):
+                yield Finding("coverage", f"blocks do not join in {tensor.name} at element {edge}")
+            edge = starts[-1] + length
+        if edge != tensor.length:
+            yield Finding("coverage", f"{tensor.name} has {tensor.length} elements, blocks end at {edge}")

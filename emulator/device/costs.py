@@ -1,0 +1,199 @@
+"""What each instruction costs on a chip, from the chip's numbers and the instruction's operands.
+
+Nothing here knows about time or about other instructions. Every number read is remembered, so that a
+result can say which of them were assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from emulator.device.memory import GRAINS, Demand, Residency, whole
+from kernel.program import Blocks, Instruction, Region, Window
+from socs.errors import UnknownCost
+from socs.isa import BLOCK_BYTES, REPEAT_BYTES, Op, cost_key, repeats
+from socs.spec import DmaDirection, DmaPath, Soc
+
+
+@dataclass(frozen=True, slots=True)
+class VectorTime:
+    """``issue_cycles`` until the next independent instruction, ``retire_cycles`` until the result."""
+
+    issue_cycles: int
+    retire_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransferTime:
+    """A transfer that ends no sooner than ``unloaded_cycles`` after its start, nor than
+    ``stream_latency_cycles`` after the shared memory has served ``demand``.
+
+    ``alone_cycles`` is what it takes with the memory to itself.
+    """
+
+    unloaded_cycles: int
+    stream_latency_cycles: int
+    demand: Demand
+    alone_cycles: int
+
+
+class Costs:
+    """Costs of one launch on one chip; ``used`` holds the dotted keys of the numbers read."""
+
+    def __init__(self, soc: Soc, residency: Residency) -> None:
+        self._soc = soc
+        self._residency = residency
+        self.used: set[str] = set()
+        self._vector: dict[Instruction, VectorTime] = {}
+        self._transfer: dict[tuple[Instruction, int], TransferTime] = {}
+
+    def issue(self) -> int:
+        """Cycles of the scalar unit to hand one instruction to its pipe."""
+        self.used.add("scalar.issue_cycles")
+        return self._soc.scalar.issue_cycles
+
+    def scalar(self, instruction: Instruction) -> int:
+        """Cycles of an instruction of the scalar unit's own."""
+        scalar = self._soc.scalar
+        if instruction.op is Op.LOOP:
+            self.used.add("scalar.loop_cycles")
+            return scalar.loop_cycles
+        self.used.add("scalar.set_value_cycles_per_element")
+        return scalar.set_value_cycles_per_element * instruction.issued_count
+
+    def set_flag(self) -> int:
+        self.used.add("scalar.set_flag_cycles")
+        return self._soc.scalar.set_flag_cycles
+
+    def wait_flag(self) -> int:
+        self.used.add("scalar.wait_flag_cycles")
+        return self._soc.scalar.wait_flag_cycles
+
+    def queue_depth(self) -> int:
+        """Instructions that a pipe holds before the scalar unit has to wait."""
+        self.used.add("dma.queue_depth")
+        return self._soc.dma.queue_depth
+
+    def vector(self, instruction: Instruction) -> VectorTime:
+        """``head + interval * repeats``; bank conflicts raise the interval."""
+        known = self._vector.get(instruction)
+        if known is None:
+            known = self._vector[instruction] = self._vector_time(instruction)
+        return known
+
+    def _vector_time(self, instruction: Instruction) -> VectorTime:
+        assert isinstance(instruction.dst, Region)
+        sources = [s for s in instruction.srcs if isinstance(s, Region)]
+        key = cost_key(instruction.op, instruction.dst.dtype, sources[0].dtype)
+        cost = self._soc.vector.costs.get(instruction.op, {}).get(key)
+        if cost is None:
+            raise UnknownCost(
+                f"{self._soc.name} has no cost for {instruction.op} {key} "
+                f"({self._soc.origin}: vector.costs.{instruction.op}.{key}): no total is given"
+            )
+        self.used |= {f"vector.costs.{instruction.op}.{key}", "vector.issue_gap_cycles"}
+        interval = max(cost.interval_cycles, float(self.bank_cycles(instruction.dst, sources)))
+        count = repeats(instruction.issued_count, instruction.dst.dtype, *(s.dtype for s in sources))
+        body = math.ceil(interval * count)
+        gap = max(self._soc.vector.issue_gap_cycles, body)
+        return VectorTime(gap, cost.head_cycles + body)
+
+    def bank_cycles(self, dst: Region, sources: list[Region]) -> int:
+        """Cycles per repeat that the UB banks allow, from the addresses.
+
+        Arch 2201 (asc-devkit, bank conflict guide): each of the 16 groups gives one 32 B read and
+        one write per cycle, so two sources in one group take two; a read and a write of one bank
+        collide, the write coming one repeat late, so equal bases do not. On other chips the
+        interval already holds what is known.
+        """
+        banks = self._soc.ub.banks
+        if banks.decode != "group_low":
+            return 1
+        self.used.add("ub.banks")
+        blocks = REPEAT_BYTES // BLOCK_BYTES
+
+        def group(region: Region, behind: int = 0) -> set[int]:
+            first = region.address // BLOCK_BYTES - behind * blocks
+            return {(first + k) % banks.groups for k in range(blocks)}
+
+        def bank(region: Region) -> int:
+            return region.address // (banks.groups * banks.bank_bytes)
+
+        reads: dict[int, int] = {}
+        for source in sources:
+            for g in group(source):
+                reads[g] = reads.get(g, 0) + 1
+        read_cycles = -(-max(reads.values()) // banks.reads_per_group)
+        collides = any(
+            source.dtype.itemsize == dst.dtype.itemsize
+            and bank(source) == bank(dst)
+            and group(source) & group(dst, behind=1)
+            for source in sources
+        )
+        return max(read_cycles, 2 if collides else 1)
+
+    def transfer(self, instruction: Instruction, blocks: Blocks) -> TransferTime:
+        """A copy between GM and UB."""
+        key = (instruction, id(blocks))
+        known = self._transfer.get(key)
+        if known is None:
+            known = self._transfer[key] = self._transfer_time(instruction, blocks)
+        return known
+
+    def _transfer_time(self, instruction: Instruction, blocks: Blocks) -> TransferTime:
+        load = instruction.op is Op.COPY_IN
+        window = instruction.srcs[0] if load else instruction.dst
+        assert isinstance(window, Window)
+        dma = self._soc.dma
+        name = "load" if load else "store"
+        direction: DmaDirection = dma.load if load else dma.store
+        share = self._residency.load_hbm if load else self._residency.store_hbm
+        path = self._mixed(direction, share, f"dma.{name}")
+        nbytes = instruction.issued_count * window.dtype.itemsize
+        self.used |= {"dma.line_bytes", "dma.misaligned_lines"}
+        extra = (dma.line_bytes - self._granule(window, blocks)) * dma.misaligned_lines
+        served = nbytes + extra
+        unloaded = path.latency_cycles + math.ceil(nbytes / path.port_bytes_per_cycle)
+        alone = max(unloaded, path.stream_latency_cycles + math.ceil(served / path.stream_bytes_per_cycle))
+        demand = Demand(
+            grains=math.ceil(served * GRAINS),
+            cap=max(1, int(path.stream_bytes_per_cycle * GRAINS)),
+            hbm=share,
+        )
+        return TransferTime(unloaded, path.stream_latency_cycles, demand, alone)
+
+    def _mixed(self, direction: DmaDirection, hbm_share: int, key: str) -> DmaPath:
+        """The path of a transfer of which ``hbm_share`` comes from HBM: times weighted by bytes."""
+        if hbm_share:
+            self.used.add(f"{key}.hbm")
+        if hbm_share < whole:
+            self.used.add(f"{key}.l2")
+        far, near, part = direction.hbm, direction.l2, hbm_share / whole
+        if hbm_share in (0, whole):
+            return far if hbm_share else near
+
+        def rate(a: float, b: float) -> float:
+            return 1 / (part / a + (1 - part) / b)
+
+        return DmaPath(
+            latency_cycles=round(part * far.latency_cycles + (1 - part) * near.latency_cycles),
+            port_bytes_per_cycle=rate(far.port_bytes_per_cycle, near.port_bytes_per_cycle),
+            stream_latency_cycles=round(
+                part * far.stream_latency_cycles + (1 - part) * near.stream_latency_cycles
+            ),
+            stream_bytes_per_cycle=rate(far.stream_bytes_per_cycle, near.stream_bytes_per_cycle),
+        )
+
+    def _granule(self, window: Window, blocks: Blocks) -> int:
+        """Bytes to which every start of this run is aligned, over all blocks and trips; at most a line."""
+        size = window.dtype.itemsize
+        starts = blocks.starts
+        step = starts.step if len(starts) > 1 else 0
+        return math.gcd(
+            self._soc.dma.line_bytes,
+            window.offset * size,
+            window.stride * size,
+            starts[0] * size,
+            step * size,
+        )

@@ -1,0 +1,70 @@
+"""The device: all cores, the memory they share, and the launch; run by SimPy in integer cycles."""
+
+from __future__ import annotations
+
+import simpy
+
+from emulator.device.core import Core
+from emulator.device.costs import Costs
+from emulator.device.launch import launch_cycles
+from emulator.device.memory import SharedMemory, residency
+from emulator.device.steady import Steady
+from emulator.device.timeline import CoreTimeline, Reason, Timeline
+from kernel.program import Launch
+from socs.errors import AtlasError
+from socs.spec import Soc
+
+
+class Device:
+    """One launch on one chip."""
+
+    def __init__(self, launch: Launch, soc: Soc, *, l2: str, skip: bool = True) -> None:
+        self.env = simpy.Environment()
+        self.offset = 0
+        self.timeline = Timeline()
+        self.residency = residency(launch, soc, l2)
+        self.costs = Costs(soc, self.residency)
+        self.memory = SharedMemory(self.env, soc, self.costs.used)
+        self.launch_cycles = launch_cycles(soc, launch.block_dim, self.costs.used)
+        self.cores = [Core(self, i, blocks, self.costs) for i, blocks in enumerate(launch.blocks)]
+        self.steady = Steady(self, enabled=skip)
+
+    @property
+    def now(self) -> int:
+        """Cycles since the start of the task, skipped ones included."""
+        return int(self.env.now) + self.offset
+
+    def run(self) -> Timeline:
+        """Simulate to the end. ``AtlasError`` names cycle, pipe and flag of a deadlock."""
+        for core in self.cores:
+            self.env.process(core.start())
+        self.env.run()
+        for core in self.cores:
+            if not core.finished:
+                raise AtlasError(f"deadlock at cycle {self.now}, core group {core.index}: {core.stuck()}")
+        timeline = self.timeline
+        timeline.launch_cycles = self.launch_cycles
+        timeline.cycles = max(core.end for core in self.cores)
+        for core in self.cores:
+            for unit in core.units.values():
+                unit.log.end(Reason.DONE, cycles=timeline.cycles - unit.log.since)
+            timeline.cores.append(
+                CoreTimeline(
+                    core.index,
+                    core.blocks.first_block,
+                    core.blocks.count,
+                    core.end,
+                    {pipe: unit.log.totals for pipe, unit in core.units.items()},
+                )
+            )
+        return timeline
+
+
+def simulate(launch: Launch, soc: Soc, *, l2: str = "cold", skip: bool = True) -> tuple[Timeline, Device]:
+    """The timeline of ``launch`` on ``soc``, and the device that made it.
+
+    ``l2``: ``cold`` or ``hot`` (see :func:`emulator.device.memory.residency`). ``skip`` False simulates
+    every trip of every loop; the cycles are the same.
+    """
+    device = Device(launch, soc, l2=l2, skip=skip)
+    return device.run(), device

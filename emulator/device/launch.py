@@ -1,0 +1,16 @@
+"""From the start of the task to the first instruction of a block."""
+
+from __future__ import annotations
+
+from socs.spec import Soc
+
+
+def launch_cycles(soc: Soc, block_dim: int, used: set[str]) -> int:
+    """Core cycles before the blocks start: a part per task and a part per block.
+
+    All blocks are taken to start together, once the last one has been handed out: what is measured
+    (facts: timing, section 4) is the sum, not its distribution.
+    """
+    used |= {"launch.task_s", "launch.block_s"}
+    seconds = soc.launch.task_s + soc.launch.block_s * block_dim
+    return round(seconds * soc.clock_hz)

@@ -400,7 +400,6 @@ def _read_exactly(file: IO[bytes], count: int, where: str) -> Array:
             raise AtlasError(f"{where}: ends after {done} of {count} bytes of data")
         data[done : done + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
         done += len(chunk)
-    file.read(1)  # a zip member compares its checksum only at its end
     return data
 
 

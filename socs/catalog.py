@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from socs.errors import AtlasError
+from socs.isa import OPS, DType, Op, Pipe, cost_key
 from socs.spec import Soc
 
 _DATA = Path(__file__).parent / "data"
@@ -103,10 +104,11 @@ def _chip(name: str) -> Soc:
     return _validated(data, data["origin"])
 
 
-def _products(name: str) -> tuple[str, ...]:
+def _aliases(name: str) -> tuple[str, ...]:
+    """Names by which a chip can be meant, others than its own: its products and its short name."""
     whole = _generation(_index()[name])
     listed: list[str] = whole["chips"][name].get("products", whole.get("products", []))
-    return tuple(listed)
+    return (*listed, whole["short_name"])
 
 
 def _normal(text: str) -> str:
@@ -120,15 +122,15 @@ def _find(asked: str) -> str:
     found = by_case.get(asked.strip().casefold())
     if found is not None:
         return found
-    chips = [name for name in names() if _normal(asked) in map(_normal, _products(name))]
+    chips = [name for name in names() if _normal(asked) in map(_normal, _aliases(name))]
     if len(chips) == 1:
         return chips[0]
     if chips:
-        raise AtlasError(f"product {asked!r} comes with several chips, name one: {', '.join(chips)}")
-    known = {_normal(product): product for name in names() for product in _products(name)}
+        raise AtlasError(f"{asked!r} comes with several chips, name one: {', '.join(chips)}")
+    known = {_normal(alias): alias for name in names() for alias in _aliases(name)}
     known.update(by_case)
     near = difflib.get_close_matches(_normal(asked), known, n=4, cutoff=0.5)
-    hint = f"nearest: {', '.join(known[key] for key in near)}" if near else f"{len(names())} are known"
+    hint = f"nearest: {', '.join(known[key] for key in near)}" if near else f"{len(names())} chips are known"
     raise AtlasError(f"no chip or product {asked!r}; {hint}")
 
 
@@ -153,18 +155,18 @@ def _from_file(path: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
         raise AtlasError(
             f"{shown}: extends = {base!r}: must be the name of a chip or the path of a .toml file"
         )
-    elif base.lower().endswith(".toml"):
-        try:
-            below = _from_file(path.parent / base, (*chain, real))
-        except AtlasError as error:
-            # A chain of files reports where it broke; only the first step adds who asked.
-            if chain or "extends itself" in str(error):
-                raise
-            raise AtlasError(f"{shown}: extends = {base!r}: {error}") from None
     else:
         try:
-            below = _chip_data(_find(base))
+            if base.lower().endswith(".toml"):
+                below = _from_file(path.parent / base, (*chain, real))
+                # Its mistakes are told in its own name, not in that of the file that extends it.
+                _validated(below, str(path.parent / base))
+            else:
+                below = _chip_data(_find(base))
         except AtlasError as error:
+            # Only the file that was asked for adds itself to what broke further down.
+            if chain:
+                raise
             raise AtlasError(f"{shown}: extends = {base!r}: {error}") from None
     return _laid_over(below, data, path)
 
@@ -206,11 +208,10 @@ def _laid_over(below: dict[str, Any], data: dict[str, Any], path: Path) -> dict[
     for key in own.keys() - fresh:
         if not any(leaf == key or leaf.startswith(f"{key}.") for leaf in every):
             raise AtlasError(
-                f"{_shown(path)}: sources.{key!r}: no number has this key; {_nearest(key, every)}"
+                f"{_shown(path)}: sources.{_shown(key)}: no number has this key; {_nearest(key, every)}"
             )
         sources[key] = own[key]
     merged["sources"] = sources
-    merged["origin"] = str(path)
     if changed and "validation" not in data:
         # Measured accuracy belongs to the numbers it was measured with.
         merged.pop("validation", None)
@@ -227,22 +228,38 @@ def _validated(data: dict[str, Any], origin: str) -> Soc:
         raise AtlasError(f"{_shown(origin)}: {_one_line(error, data)}") from None
     for key, value in _leaves(soc.model_dump(exclude={"sources"})):
         given = _at(data, key)
+        # Pydantic would read "40" and true as numbers; in a file they are mistakes.
         if _kind(given) != _kind(value) and key != "origin" and given is not None:
             raise AtlasError(f"{_shown(origin)}: {key} = {given!r}: must be {_kind(value)}")
+    known = _instruction_keys()
+    for key, _ in soc.numbers():
+        entry = ".".join(key.split(".")[: 3 if key.startswith("vector.casts.") else 4])
+        if key.startswith(("vector.casts.", "vector.costs.")) and entry not in known:
+            raise AtlasError(f"{_shown(origin)}: {_shown(entry)}: no such key; {_nearest(entry, known)}")
     return soc
+
+
+@lru_cache(maxsize=1)
+def _instruction_keys() -> tuple[str, ...]:
+    """Keys that ``vector.casts`` and ``vector.costs`` may have: the models leave them open."""
+    pairs = [cost_key(Op.CAST, dst, src) for src in DType for dst in DType]
+    ops = [op for op, info in OPS.items() if info.pipe is Pipe.V and op is not Op.CAST]
+    found = [f"vector.casts.{pair}" for pair in pairs] + [f"vector.costs.cast.{pair}" for pair in pairs]
+    return (*found, *(f"vector.costs.{op}.{dtype}" for op in ops for dtype in DType))
 
 
 def _one_line(error: ValidationError, data: Mapping[str, Any]) -> str:
     """The first complaint of pydantic as ``key = value: rule``."""
     first = error.errors(include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    key = _shown(".".join(str(part) for part in first["loc"] if part != "[key]"))
     kind = first["type"]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if kind == "value_error":
         rule = " ".join(str(first["ctx"]["error"]).split())
         return rule + more
     if kind == "missing":
-        return f"{key}: must be given{more}"
+        hint = "" if "." in key else ', here or by what the file extends (extends = "Ascend910B3")'
+        return f"{key}: must be given{hint}{more}"
     if kind == "extra_forbidden":
         parent = key.rpartition(".")[0]
         known = [k for k in _model_keys() if k.rpartition(".")[0] == parent]
@@ -280,7 +297,9 @@ def _overridden(soc: Soc, overrides: Mapping[str, object]) -> Soc:
     }
     for key, value in overrides.items():
         if key not in leaves:
-            raise AtlasError(f"{key}: {soc.name} has no such number; {_nearest(str(key), leaves)}")
+            raise AtlasError(
+                f"{_shown(key)}: {_shown(soc.name)} has no such number; {_nearest(str(key), leaves)}"
+            )
         _put(data, key, _read(key, value, leaves[key]))
         data["sources"][key] = {"tier": "assumed", "ref": "override"}
     # Measured accuracy belongs to the numbers it was measured with.

@@ -153,10 +153,15 @@ class MemorySystem(Model):
 
 
 class Launch(Model):
-    """From the start of the task to the first instruction: a part per task, a part per block."""
+    """From the start of the task to the first instruction.
+
+    ``task_s`` once and ``block_s`` for each block, before any block starts; then ``entry_s`` in every
+    block, in which its scalar unit reads the tiling and sets up the queues.
+    """
 
     task_s: NotNegativeReal
     block_s: NotNegativeReal
+    entry_s: NotNegativeReal
 
 
 class Numerics(Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import simpy
-from simpy.core import EventPriority
+from simpy.events import EventPriority
 
 _LAST = EventPriority(2)
 """Below SimPy's NORMAL priority (1): after everything else of this instant."""

@@ -35,6 +35,9 @@ class ScalarPipe(PipeUnit):
         return self.loop.trips - 1 - self.trip if self.loop else 0
 
     def run(self) -> Process:
+        if self.core.device.entry_cycles:
+            yield self.hold(self.core.device.entry_cycles, "entry")
+            self.log.end(Reason.EXECUTE, label="entry")
         for number, item in enumerate(self.core.blocks.program.items):
             self._item = number
             if isinstance(item, Instruction):

@@ -6,7 +6,7 @@ import simpy
 
 from emulator.device.core import Core
 from emulator.device.costs import Costs
-from emulator.device.launch import launch_cycles
+from emulator.device.launch import entry_cycles, launch_cycles
 from emulator.device.memory import SharedMemory, residency
 from emulator.device.steady import Steady
 from emulator.device.timeline import CoreTimeline, Reason, Timeline
@@ -26,6 +26,7 @@ class Device:
         self.costs = Costs(soc, self.residency)
         self.memory = SharedMemory(self.env, soc, self.costs.used)
         self.launch_cycles = launch_cycles(soc, launch.block_dim, self.costs.used)
+        self.entry_cycles = entry_cycles(soc, self.costs.used)
         self.cores = [Core(self, i, blocks, self.costs) for i, blocks in enumerate(launch.blocks)]
         self.steady = Steady(self, enabled=skip)
 

@@ -14,3 +14,9 @@ def launch_cycles(soc: Soc, block_dim: int, used: set[str]) -> int:
     used |= {"launch.task_s", "launch.block_s"}
     seconds = soc.launch.task_s + soc.launch.block_s * block_dim
     return round(seconds * soc.clock_hz)
+
+
+def entry_cycles(soc: Soc, used: set[str]) -> int:
+    """Core cycles of a block's scalar unit before the kernel's first instruction."""
+    used.add("launch.entry_s")
+    return round(soc.launch.entry_s * soc.clock_hz)

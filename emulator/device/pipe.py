@@ -41,12 +41,18 @@ class Log:
         self.since = self._core.device.now
 
     def end(
-        self, reason: Reason, entry: Entry | None = None, *, detail: str = "", cycles: int | None = None
+        self,
+        reason: Reason,
+        entry: Entry | None = None,
+        *,
+        label: str = "",
+        detail: str = "",
+        cycles: int | None = None,
     ) -> None:
         """Close a span that began at ``since`` after ``cycles`` (default: now); the next begins there."""
         stop = self._core.device.now if cycles is None else self.since + cycles
         if stop > self.since:
-            label = str(entry.instruction.op) if entry else str(reason)
+            label = label or (str(entry.instruction.op) if entry else str(reason))
             self.totals.cycles[reason, detail] += stop - self.since
             self._core.device.timeline.add(
                 Span(

@@ -126,14 +126,13 @@ def _is_torch(value: object) -> bool:
 
 def _from_torch(value: Any, name: str) -> Array:
     try:
-        tensor = value.detach().cpu().resolve_conj().resolve_neg()
-        return _torch_view(tensor.contiguous())
+        return _torch_view(value.detach().cpu().resolve_conj().resolve_neg())
     except Exception as error:  # sparse, quantised, meta: torch has a reason of its own for each
         raise AtlasError(f"{name} cannot be read as an array: {one_line(error)}") from error
 
 
 def _torch_view(tensor: Any) -> Array:
-    """The NumPy view of a contiguous CPU tensor; NumPy knows no bfloat16, so that goes through int16."""
+    """The NumPy view of a CPU tensor; NumPy knows no bfloat16, so that goes through int16."""
     torch = sys.modules["torch"]
     if tensor.dtype == torch.bfloat16:
         bits: Array = tensor.view(torch.int16).numpy()

@@ -50,6 +50,10 @@ def test_a_file_is_found_as_text_as_well_as_as_a_path(write: Write) -> None:
     assert socs.load(str(path)).name == "Mine"
 
 
+def test_the_ending_toml_counts_in_any_case(write: Write) -> None:
+    assert socs.load(str(write('extends = "Ascend910B3"\n', "MINE.TOML"))).name == "MINE"
+
+
 def test_a_file_can_extend_a_product(write: Write) -> None:
     assert socs.load(write('extends = "Atlas 300I Pro"\n')).vector_cores == 8
 

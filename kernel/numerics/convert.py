@@ -214,22 +214,31 @@ def bf16_to_f32(bits: np.uint16) -> np.float32:
 _NAN32 = np.uint32(_F32.nan_all_ones).view(np.float32)
 _MAX32 = np.uint32(_F32.max_finite).view(np.float32)
 _ZERO32 = np.float32(0.0)
-_NAN16 = np.uint16(_F16.nan_all_ones)
 _MAX_F16 = np.float32(65504.0)
-_ZERO16 = np.uint16(0)
 _MAX_BF16 = np.uint32(_BF16.max_finite << 16).view(np.float32)
+_NAN_BF16 = np.uint32(_BF16.nan_all_ones << 16).view(np.float32)
 
 
 @scalar
 def canonical_nan(value: np.float32) -> np.float32:
-    """``value``, or the all-ones NaN for any NaN."""
+    """``value``, or the all-ones NaN (0x7FFFFFFF) for any NaN."""
     return _NAN32 if value != value else value
+
+
+@scalar
+def _bounded(value: np.float32, limit: np.float32) -> np.float32:
+    within = limit if value > limit else (-limit if value < -limit else value)
+    return _ZERO32 if value != value else within
 
 
 @scalar
 def saturated(value: np.float32) -> np.float32:
     """``value`` with infinities as the largest finite float32 of their sign and NaN as +0."""
-    return _ZERO32 if value != value else max(min(value, _MAX32), -_MAX32)
+    return _bounded(value, _MAX32)
+
+
+# NaN is settled before the rounding, as a float32: a select between 16-bit results would need the
+# mask of the 32-bit comparison packed, which costs more than the whole conversion.
 
 
 @scalar
@@ -238,14 +247,13 @@ def f32_to_f16(value: np.float32) -> np.uint16:
 
     Overflow gives infinity, subnormals are kept, NaN becomes all ones (0x7FFF).
     """
-    return _NAN16 if value != value else _float_to_half(value)
+    return _float_to_half(canonical_nan(value))
 
 
 @scalar
 def f32_to_f16_saturate(value: np.float32) -> np.uint16:
     """:func:`f32_to_f16` in saturation mode: overflow and ±inf give ±65504, NaN +0."""
-    bounded = max(min(value, _MAX_F16), -_MAX_F16)
-    return _ZERO16 if value != value else _float_to_half(bounded)
+    return _float_to_half(_bounded(value, _MAX_F16))
 
 
 @scalar
@@ -262,11 +270,11 @@ def f32_to_bf16(value: np.float32) -> np.uint16:
 
     Overflow gives infinity, subnormals are kept, NaN becomes all ones (0x7FFF).
     """
-    return _NAN16 if value != value else _nearest_bf16(value)
+    # This NaN has only bits that stay, so that the rounding cannot carry into its sign.
+    return _nearest_bf16(_NAN_BF16 if value != value else value)
 
 
 @scalar
 def f32_to_bf16_saturate(value: np.float32) -> np.uint16:
     """:func:`f32_to_bf16` in saturation mode: overflow and ±inf give the largest finite, NaN +0."""
-    bounded = max(min(value, _MAX_BF16), -_MAX_BF16)
-    return _ZERO16 if value != value else _nearest_bf16(bounded)
+    return _nearest_bf16(_bounded(value, _MAX_BF16))

@@ -7,7 +7,8 @@ module; a name is a base and the ways in which it departs from the default chip:
 ``{sub,mul,muls}_float32``, ``f16_to_f32``, ``bf16_to_f32``, ``f32_to_{f16,bf16}[_mode]``, then
 ``_saturate`` (overflow and infinity become the largest finite number, NaN +0), ``_quiet`` (NaN is the
 default quiet NaN instead of all ones) and ``_flush`` (a subnormal result becomes a zero of its
-sign), in this order.
+sign), in this order. ``{sub,mul,muls}_float32_any`` leave a NaN with whatever bits the host gives it:
+for intermediate results inside one fused expression, whose last instruction settles the NaN.
 
 Every arithmetic step is one correctly rounded IEEE 754 float32 operation (asc-devkit, boundary
 tables of Sub, Mul and Muls): no contraction into a fused multiply-add, no wider intermediate.
@@ -147,6 +148,7 @@ def _suffix(saturate: bool, quiet: bool, flush: bool) -> str:
 
 def _bodies() -> dict[str, Body]:
     found: dict[str, Body] = {f"{_SHORT[src]}_to_f32": body for src, body in _WIDENING.items()}
+    found |= {f"{op}_float32_any": operation for op, operation in _ARITHMETIC.items()}
     for saturate, quiet, flush in product((False, True), repeat=3):
         if saturate and quiet:
             continue  # saturation leaves no NaN
@@ -176,7 +178,7 @@ def lookup(
     *,
     mode: RoundMode = RoundMode.NONE,
     saturate: bool = False,
-    nan: Literal["all_ones", "quiet"] = "all_ones",
+    nan: Literal["all_ones", "quiet", "any"] = "all_ones",
     subnormals: Literal["kept", "flushed"] = "kept",
     float32_overflow: Literal["ieee", "saturate"] = "ieee",
 ) -> str:
@@ -184,8 +186,11 @@ def lookup(
 
     ``saturate``: the stream runs in saturation mode; it reaches float32 results only where
     ``float32_overflow`` says so. ``nan``, ``subnormals`` and ``float32_overflow`` are the fields of
-    ``Soc.numerics``. Widening casts are exact and have no variants; they take no rounding mode
-    but ``NONE`` (``Cast.md``). Raises ``AtlasError`` where there is no such instruction.
+    ``Soc.numerics``; ``nan="any"`` lets an intermediate float32 result keep the host's NaN where that
+    cannot be seen later (sub, mul and casts turn any NaN into a NaN), and changes nothing else.
+
+    Widening casts are exact and have no variants; they take no rounding mode but ``NONE``
+    (``Cast.md``). Raises ``AtlasError`` where there is no such instruction.
     """
     quiet, flush = nan == "quiet", subnormals == "flushed"
     if op is Op.CAST and dst is DType.FLOAT32 and src in _WIDENING and mode is RoundMode.NONE:
@@ -194,6 +199,8 @@ def lookup(
         return _cast_name(dst, mode) + _suffix(saturate, quiet and not saturate, flush)
     if op in _ARITHMETIC and dst is src is DType.FLOAT32 and mode is RoundMode.NONE:
         saturate = saturate and float32_overflow == "saturate"
+        if nan == "any" and not (saturate or flush):
+            return f"{op}_float32_any"
         return f"{op}_float32" + _suffix(saturate, quiet and not saturate, flush)
     raise AtlasError(
         f"{op} from {src} to {dst} with rounding {mode} has no body; there are float32 arithmetic "

@@ -16,11 +16,11 @@ import platform
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-import llvmlite.binding
 import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import config, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
 
 from kernel.numerics.formats import FORMATS
@@ -55,14 +55,16 @@ def scalar(function: F) -> F:
 
 
 def has_half_instructions() -> bool:
-    """Whether this CPU converts float16 in hardware (x86 with F16C, every AArch64).
+    """Whether Numba compiles for a CPU that converts float16 (x86 with F16C, every AArch64).
 
     Elsewhere LLVM would call a routine of the compiler's runtime library, which a JIT may not
-    find, so the integer version is used there.
+    find, so the integer version is used there. Numba's target is asked rather than the host,
+    because a user may compile for another CPU (``NUMBA_CPU_NAME``).
     """
     if platform.machine().lower() in {"aarch64", "arm64"}:
         return True
-    return bool(llvmlite.binding.get_host_cpu_features().get("f16c", False))
+    _, _, features = cpu_target.target_context.codegen().magic_tuple()
+    return "+f16c" in features.split(",")
 
 
 @scalar

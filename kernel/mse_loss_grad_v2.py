@@ -21,8 +21,13 @@ DOUBLE_BUFFER_ABOVE = 65536
 
 TILING_KEYS = {DType.FLOAT32: 1, DType.FLOAT16: 2, DType.BFLOAT16: 3}
 
-INFERENCE_ARCH = 2002
-"""npu_arch of the Atlas inference series, whose kernel copies whole aligned tiles."""
+
+def copies_whole_blocks(soc: Soc) -> bool:
+    """Whether the variant of the Atlas inference series runs, which copies whole aligned tiles.
+
+    Without DataCopyPad there is no other way; so it also stands in on the training series.
+    """
+    return not soc.dma.byte_granular
 
 
 def tiling(soc: Soc, dtype: DType, total: int) -> Tiling:
@@ -41,7 +46,7 @@ def tiling(soc: Soc, dtype: DType, total: int) -> Tiling:
     double = total > DOUBLE_BUFFER_ABOVE
     tile_num = -(-loops // sharing) * (2 if double else 1)
     buffer_num = 2 if double else 1
-    if soc.npu_arch == INFERENCE_ARCH:
+    if copies_whole_blocks(soc):
         tile = align_up(max(block // tile_num, 1), TILE_ALIGNMENT)
     else:
         tile = -(-block // tile_num)
@@ -66,7 +71,7 @@ def tiling(soc: Soc, dtype: DType, total: int) -> Tiling:
 def record(soc: Soc, dtype: DType, tiles: Tiles, buffer_length: int, buffer_num: int) -> Program:
     """The program of one block."""
     core = Core(tiles.length)
-    if soc.npu_arch == INFERENCE_ARCH:
+    if copies_whole_blocks(soc):
         _inference(core, dtype, tiles, buffer_length, buffer_num)
     else:
         _byte_granular(core, dtype, tiles, buffer_length, buffer_num)

@@ -118,8 +118,8 @@ class SharedMemory:
 
     def __init__(self, env: simpy.Environment, soc: Soc, used: set[str]) -> None:
         self._env = env
-        self._l2 = int(soc.memory.l2.bytes_per_s / soc.clock_hz * GRAINS)
-        self._hbm = int(soc.memory.hbm_bytes_per_s / soc.clock_hz * GRAINS)
+        self.l2_grains_per_cycle = int(soc.memory.l2.bytes_per_s / soc.clock_hz * GRAINS)
+        self.hbm_grains_per_cycle = int(soc.memory.hbm_bytes_per_s / soc.clock_hz * GRAINS)
         used |= {"memory.l2.bytes_per_s", "memory.hbm_bytes_per_s", "memory.l2.bytes", "clock_hz"}
         self._flows: list[_Flow] = []
         self._since = 0
@@ -160,7 +160,11 @@ class SharedMemory:
         for flow in [f for f in self._flows if f.remaining <= 0]:
             self._flows.remove(flow)
             flow.done.succeed()
-        shares = rates([(f.weight, f.cap, f.hbm) for f in self._flows], self._l2, self._hbm)
+        shares = rates(
+            [(f.weight, f.cap, f.hbm) for f in self._flows],
+            self.l2_grains_per_cycle,
+            self.hbm_grains_per_cycle,
+        )
         for flow, rate in zip(self._flows, shares, strict=True):
             flow.rate = rate
         self._generation += 1

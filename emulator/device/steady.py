@@ -84,10 +84,10 @@ class Steady:
             core.scalar.trip += times * step
             for unit in core.units.values():
                 unit.log.since += shift
-                entries = [*unit.queue, unit.current]
-                for entry in entries:
-                    if entry is not None:
-                        entry.tile += times * tiles[core.index]
+            # The scalar unit's current entry is in another pipe's queue too: one object, moved once.
+            held = [e for unit in core.units.values() for e in (*unit.queue, unit.current) if e is not None]
+            for entry in {id(e): e for e in held}.values():
+                entry.tile += times * tiles[core.index]
         logs = [unit.log for core in device.cores for unit in core.units.values()]
         for log, cycles, instructions in zip(logs, before.cycles, before.instructions, strict=True):
             for key, total in list(log.totals.cycles.items()):

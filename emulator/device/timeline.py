@@ -124,7 +124,7 @@ class Timeline:
             for time in range(1, repeat.times + 1):
                 shift = time * repeat.cycles
                 for span in self.spans[repeat.first : repeat.last]:
-                    tiles = time * repeat.tiles.get(span.core, 0)
+                    tiles = time * repeat.tiles.get(span.core, 0) if span.tile >= 0 else 0
                     yield replace(
                         span, start=span.start + shift, end=span.end + shift, tile=span.tile + tiles
                     )

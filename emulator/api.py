@@ -1,0 +1,264 @@
+"""The Python surface: ``run``, ``predict``, ``mse_loss_backward``, ``soc``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulator import backend as backends
+from emulator.arrays import as_tensor, bfloat16, check_out, dtype_name
+from emulator.result import Result
+from kernel.mse_loss_backward import (
+    OPERATOR,
+    PARAM_INVALID,
+    TENSORS,
+    Plan,
+    Reduction,
+    check_dtypes,
+    check_shapes,
+    plan,
+)
+from kernel.tiling import TilingOptions
+from socs import load
+from socs.errors import AtlasError
+from socs.isa import DType
+from socs.spec import OverflowMode, Soc
+
+PARAM_NULLPTR = 161001
+"""ACLNN_ERR_PARAM_NULLPTR (opbase ``op_errno.h``)."""
+
+DEFAULT_SOC = "Ascend910B3"
+L2_STATES = ("cold", "hot")
+ENGINES = ("simpy",)
+
+SocLike = Soc | str | os.PathLike[str]
+
+
+def soc(name: SocLike, overrides: Mapping[str, object] | None = None) -> Soc:
+    """A chip by CANN name, product or path of a TOML file, with numbers replaced by dotted key.
+
+    ``soc("Ascend910B3", {"memory.hbm_bytes_per_s": 1.2e12})``. Raises ``AtlasError``.
+    """
+    if isinstance(name, Soc):
+        if overrides:
+            raise AtlasError("overrides need a name, a product or a file, not a chip that is loaded already")
+        return name
+    return load(name, overrides)
+
+
+def run(
+    operator: str,
+    /,
+    *,
+    soc: SocLike = DEFAULT_SOC,
+    backend: str | None = None,
+    kernel: str | None = None,
+    tiling: TilingOptions | Mapping[str, int] | None = None,
+    l2: str = "cold",
+    engine: str | None = None,
+    reduction: str | int = "mean",
+    overflow: str | None = None,
+    bits: str = "compiled",
+    out: object = None,
+    overrides: Mapping[str, object] | None = None,
+    **tensors: object,
+) -> Result:
+    """Bits and time of one call.
+
+    ``tensors``: ``grad_output``, ``self`` and ``target``, array-likes of one shape (rank 0 to 8) and one
+    dtype that the chip takes. ``out``: where to write, else a new array; ``Result.output`` is it.
+    ``tiling``: ``tile_length`` and ``buffer_num`` in elements and buffers, ``block_dim`` in cores.
+    ``l2``: ``cold`` or ``hot``. ``overflow``: ``inf_nan`` or ``saturation`` where the chip has both.
+    ``bits``: ``compiled`` (fused, fast) or ``interpreted`` (instruction by instruction); equal results.
+
+    Raises ``AtlasError`` on bad input, with ``.status`` where aclnn has one.
+    """
+    return _run(
+        operator,
+        tensors,
+        soc=_soc(soc, overrides),
+        backend=backend,
+        kernel=kernel,
+        tiling=tiling,
+        l2=l2,
+        engine=engine,
+        reduction=reduction,
+        overflow=overflow,
+        bits=bits,
+        out=out,
+        timed=True,
+    )
+
+
+def mse_loss_backward(
+    grad_output: object,
+    self: object,
+    target: object,
+    *,
+    reduction: str | int = "mean",
+    soc: SocLike = DEFAULT_SOC,
+    out: object = None,
+    backend: str | None = None,
+    overflow: str | None = None,
+) -> NDArray[Any]:
+    """The gradient that the chip writes, bit for bit; nothing is timed.
+
+    Arrays of one shape and one dtype (float32, float16, bfloat16 as ``ml_dtypes.bfloat16``; torch tensors
+    too). Returns ``out``, or a new array of that shape and dtype. Raises ``AtlasError``.
+    """
+    result = _run(
+        OPERATOR,
+        {"grad_output": grad_output, "self": self, "target": target},
+        soc=_soc(soc, None),
+        backend=backend,
+        kernel=None,
+        tiling=None,
+        l2="cold",
+        engine=None,
+        reduction=reduction,
+        overflow=overflow,
+        bits="compiled",
+        out=out,
+        timed=False,
+    )
+    assert result.output is not None
+    return result.output
+
+
+def predict(
+    operator: str,
+    /,
+    *,
+    soc: SocLike = DEFAULT_SOC,
+    shape: Sequence[int],
+    dtype: str,
+    reduction: str | int = "mean",
+    grad_shape: Sequence[int] | None = None,
+    target_shape: Sequence[int] | None = None,
+    l2: str = "cold",
+    kernel: str | None = None,
+    tiling: TilingOptions | Mapping[str, int] | None = None,
+    engine: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> Result:
+    """The time of a call, without data; arguments as in :func:`run`. ``shape`` is self's."""
+    chip = _soc(soc, overrides)
+    _check_operator(operator)
+    _check_choice("l2", l2, L2_STATES)
+    _check_choice("engine", engine or "simpy", ENGINES)
+    check_dtypes(chip, dtype, dtype, dtype)
+    made = plan(
+        chip,
+        shape=shape,
+        dtype=DType(dtype),
+        reduction=Reduction.parse(reduction),
+        grad_shape=grad_shape,
+        target_shape=target_shape,
+        kernel=kernel,
+        options=_options(tiling),
+    )
+    own = tuple(int(d) for d in shape)
+    shapes = {
+        "grad_output": own if grad_shape is None else tuple(grad_shape),
+        "self": own,
+        "target": own if target_shape is None else tuple(target_shape),
+    }
+    mode = chip.numerics.default_overflow_mode
+    call = backends.Call(made, shapes, {}, None, l2, mode, timed=True, bits="compiled")
+    return backends.find("emulated")[1].run(call)
+
+
+def _run(
+    operator: str,
+    tensors: Mapping[str, object],
+    *,
+    soc: Soc,
+    backend: str | None,
+    kernel: str | None,
+    tiling: TilingOptions | Mapping[str, int] | None,
+    l2: str,
+    engine: str | None,
+    reduction: str | int,
+    overflow: str | None,
+    bits: str,
+    out: object,
+    timed: bool,
+) -> Result:
+    _check_operator(operator)
+    _check_choice("l2", l2, L2_STATES)
+    _check_choice("engine", engine or "simpy", ENGINES)
+    _check_choice("bits", bits, ("compiled", "interpreted"))
+    _, chosen = backends.find(backend)
+    extra = sorted(set(tensors) - set(TENSORS))
+    if extra:
+        raise AtlasError(f"{operator} has no argument {extra[0]!r}: it takes {', '.join(TENSORS)}")
+    arrays = {}
+    for name in TENSORS:
+        if tensors.get(name) is None:
+            raise AtlasError(f"{name} is missing: a null tensor is refused", status=PARAM_NULLPTR)
+        arrays[name] = as_tensor(tensors[name], name)
+    names = {name: dtype_name(array) for name, array in arrays.items()}
+    dtype = check_dtypes(soc, names["grad_output"], names["self"], names["target"])
+    mode = _overflow(soc, overflow)
+    parsed = Reduction.parse(reduction)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    joined = check_shapes(shapes["grad_output"], shapes["self"], shapes["target"])
+    target = None if out is None else check_out(out, joined, (str(dtype),), arrays)
+    made: Plan = plan(
+        soc,
+        shape=shapes["self"],
+        dtype=dtype,
+        reduction=parsed,
+        grad_shape=shapes["grad_output"],
+        target_shape=shapes["target"],
+        kernel=kernel,
+        options=_options(tiling),
+    )
+    if target is None:
+        target = np.empty(joined, bfloat16() if dtype is DType.BFLOAT16 else np.dtype(str(dtype)))
+    return chosen.run(backends.Call(made, shapes, arrays, target, l2, mode, timed=timed, bits=bits))
+
+
+def _soc(name: SocLike, overrides: Mapping[str, object] | None) -> Soc:
+    return soc(name, overrides)
+
+
+def _overflow(chip: Soc, wanted: OverflowMode | None) -> OverflowMode:
+    modes = chip.numerics.overflow_modes
+    if wanted is None:
+        return chip.numerics.default_overflow_mode
+    if wanted not in modes:
+        raise AtlasError(
+            f"overflow = {wanted!r}: {chip.name} has {', '.join(modes)} "
+            f"({chip.origin}: numerics.overflow_modes)"
+        )
+    return wanted
+
+
+def _options(tiling: TilingOptions | Mapping[str, int] | None) -> TilingOptions:
+    if tiling is None:
+        return TilingOptions()
+    if isinstance(tiling, TilingOptions):
+        return tiling
+    known = ("tile_length", "buffer_num", "block_dim")
+    for key in tiling:
+        if key not in known:
+            raise AtlasError(f"tiling has no {key!r}: it takes {', '.join(known)}")
+    return TilingOptions(**{key: int(value) for key, value in tiling.items()})
+
+
+def _check_operator(operator: str) -> None:
+    if operator != OPERATOR:
+        raise AtlasError(f"unknown operator {operator!r}: there is {OPERATOR}")
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise AtlasError(f"{name} = {value!r}: must be {' or '.join(choices)}")
+
+
+__all__ = ["PARAM_INVALID", "PARAM_NULLPTR", "mse_loss_backward", "predict", "run", "soc"]

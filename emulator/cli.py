@@ -1,0 +1,328 @@
+"""The command line ``atlas-emu``. Everything heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from emulator.result import Result
+
+app = typer.Typer(
+    name="atlas-emu",
+    help="What a Huawei Atlas (Ascend) NPU would compute, how long it would take, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+DEFAULT_SOC = "Ascend910B3"
+
+SocOption = Annotated[
+    str, typer.Option("--soc", help="CANN name, product, or a TOML file that extends a chip.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Replace one number of the chip; may be repeated."),
+]
+ReductionOption = Annotated[str, typer.Option("--reduction", help="none, mean or sum.")]
+L2Option = Annotated[str, typer.Option("--l2", help="cold or hot: whether the data are in L2 already.")]
+KernelOption = Annotated[str | None, typer.Option("--kernel", help="Another kernel than the chip's own.")]
+TileOption = Annotated[int | None, typer.Option("--tile-length", help="Elements of a tile.")]
+BufferOption = Annotated[int | None, typer.Option("--buffer-num", help="Buffers of a queue.")]
+BlockOption = Annotated[int | None, typer.Option("--block-dim", help="Blocks, one per core.")]
+EngineOption = Annotated[str | None, typer.Option("--engine", help="simpy.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+TraceOption = Annotated[
+    Path | None, typer.Option("--trace", metavar="FILE", help="Chrome trace (Perfetto, MindStudio Insight).")
+]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="The report as .txt, .html or .svg.")
+]
+
+
+def _version(value: bool) -> None:
+    if value:
+        from emulator import __version__
+
+        typer.echo(f"atlas-emulator {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="The version, and nothing else."),
+    ] = False,
+) -> None:
+    """What a Huawei Atlas (Ascend) NPU would compute, how long it would take, and why."""
+
+
+@app.command()
+def run(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Arrays grad_output, self, target: .npz or .safetensors. Default: the example."),
+    ] = None,
+    grad: Annotated[Path | None, typer.Option("--grad", help="grad_output as .npy.")] = None,
+    self_: Annotated[Path | None, typer.Option("--self", help="self (the prediction) as .npy.")] = None,
+    target: Annotated[Path | None, typer.Option("--target", help="target as .npy.")] = None,
+    soc: SocOption = DEFAULT_SOC,
+    reduction: ReductionOption = "mean",
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="The gradient: .npy, .npz, .safetensors.")
+    ] = None,
+    trace: TraceOption = None,
+    report: ReportOption = None,
+    as_json: JsonOption = False,
+    l2: L2Option = "cold",
+    kernel: KernelOption = None,
+    tile_length: TileOption = None,
+    buffer_num: BufferOption = None,
+    block_dim: BlockOption = None,
+    overflow: Annotated[
+        str | None, typer.Option("--overflow", help="inf_nan or saturation, where the chip has both.")
+    ] = None,
+    bits: Annotated[
+        str, typer.Option("--bits", help="compiled, or interpreted instruction by instruction.")
+    ] = "compiled",
+    backend: Annotated[
+        str | None, typer.Option("--backend", help="emulated, or an installed one (ATLAS_EMU_BACKEND).")
+    ] = None,
+    engine: EngineOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Tensors in; the gradient that the chip writes, its latency and the reason for it out."""
+    from emulator import api, files
+    from emulator.report.progress import Steps
+
+    _check_outputs(output, trace, report)
+    single = any(path is not None for path in (grad, self_, target))
+    if file is None and not single:
+        file = files.example_path()
+        _say(
+            f"no file given: the example, {file.name} (linear regression on the diabetes data, 442 patients)"
+        )
+    with Steps(4) as progress:
+        progress.step("reading")
+        tensors: dict[str, Any] = {}
+        tensors |= files.load_tensors(file, grad=grad, self_=self_, target=target)
+        progress.step("computing and timing")
+        result = api.run(
+            "mse_loss_backward",
+            soc=api.soc(soc, _pairs(overrides)),
+            backend=backend,
+            kernel=kernel,
+            tiling=_tiling(tile_length, buffer_num, block_dim),
+            l2=l2,
+            engine=engine,
+            reduction=reduction,
+            overflow=overflow,
+            bits=bits,
+            **tensors,
+        )
+        progress.step("writing")
+        written = _write(result, output, trace, report)
+        progress.step("done")
+    _show(result, as_json, written)
+
+
+@app.command()
+def predict(
+    shape: Annotated[
+        str, typer.Option("--shape", help="Dimensions of self, as 1024,65536; () for a scalar.")
+    ],
+    soc: SocOption = DEFAULT_SOC,
+    dtype: Annotated[str, typer.Option("--dtype", help="float32, float16 or bfloat16.")] = "float32",
+    reduction: ReductionOption = "mean",
+    grad_shape: Annotated[str | None, typer.Option("--grad-shape", help="If not self's.")] = None,
+    l2: L2Option = "cold",
+    kernel: KernelOption = None,
+    tile_length: TileOption = None,
+    buffer_num: BufferOption = None,
+    block_dim: BlockOption = None,
+    engine: EngineOption = None,
+    trace: TraceOption = None,
+    report: ReportOption = None,
+    as_json: JsonOption = False,
+    overrides: SetOption = None,
+) -> None:
+    """The latency of a call, without data: by the kernel's own tiling or yours."""
+    from emulator import api
+    from emulator.report.progress import Steps
+
+    _check_outputs(None, trace, report)
+    with Steps(2) as progress:
+        progress.step("timing")
+        result = api.predict(
+            "mse_loss_backward",
+            soc=api.soc(soc, _pairs(overrides)),
+            shape=_shape(shape, "--shape"),
+            dtype=dtype,
+            reduction=reduction,
+            grad_shape=None if grad_shape is None else _shape(grad_shape, "--grad-shape"),
+            l2=l2,
+            kernel=kernel,
+            tiling=_tiling(tile_length, buffer_num, block_dim),
+            engine=engine,
+        )
+        progress.step("writing")
+        written = _write(result, None, trace, report)
+    _show(result, as_json, written)
+
+
+@app.command()
+def socs(as_json: JsonOption = False) -> None:
+    """All chips."""
+    from emulator.report.soc import catalogue_json, catalogue_table
+    from socs import all_socs
+
+    chips = all_socs()
+    if as_json:
+        _json(catalogue_json(chips))
+    else:
+        _print(catalogue_table(chips))
+
+
+@app.command()
+def soc(
+    name: Annotated[str, typer.Argument(help="CANN name, product, or TOML file.")],
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Every number of one chip, with its source."""
+    from emulator.report.soc import soc_json, soc_table
+    from socs import load
+
+    chip = load(name, _pairs(overrides))
+    if as_json:
+        _json(soc_json(chip))
+    else:
+        _print(soc_table(chip))
+
+
+def main() -> None:
+    """Entry point: errors are one line on standard error, with exit status 2."""
+    from socs.errors import AtlasError
+
+    try:
+        app()
+    except AtlasError as error:
+        _fail(str(error))
+    except MemoryError:
+        _fail("not enough memory for these tensors")
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing more can be said to it.
+        sys.stdout = None  # type: ignore[assignment]
+        raise SystemExit(0) from None
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"atlas-emu: error: {' '.join(message.split())}", err=True)
+    raise SystemExit(2)
+
+
+def _say(message: str) -> None:
+    typer.echo(f"atlas-emu: {message}", err=True)
+
+
+def _print(what: RenderableType) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(what)
+
+
+def _json(document: dict[str, Any]) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _pairs(texts: list[str] | None) -> Mapping[str, object] | None:
+    from socs.errors import AtlasError
+
+    pairs: dict[str, object] = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise AtlasError(f"--set {text!r}: must be KEY=VALUE, as in memory.hbm_bytes_per_s=1.2e12")
+        pairs[key.strip()] = value.strip()
+    return pairs or None
+
+
+def _shape(text: str, option: str) -> tuple[int, ...]:
+    from socs.errors import AtlasError
+
+    inner = text.strip().removeprefix("(").removesuffix(")").removeprefix("[").removesuffix("]").strip(" ,")
+    if not inner:
+        return ()
+    try:
+        return tuple(int(part) for part in inner.replace("x", ",").split(","))
+    except ValueError:
+        raise AtlasError(f"{option} {text!r}: must be integers separated by commas, as 1024,65536") from None
+
+
+def _tiling(tile_length: int | None, buffer_num: int | None, block_dim: int | None) -> Any:
+    from kernel.tiling import TilingOptions
+
+    return TilingOptions(tile_length, buffer_num, block_dim)
+
+
+def _check_outputs(output: Path | None, trace: Path | None, report: Path | None) -> None:
+    from emulator import files
+    from emulator.report.save import SUFFIXES
+    from socs.errors import AtlasError
+
+    if output is not None:
+        files.check_writable(output, files.SUFFIXES)
+    if trace is not None:
+        files.check_writable(trace)
+    if report is not None:
+        files.check_writable(report, SUFFIXES)
+    chosen = [path.resolve() for path in (output, trace, report) if path is not None]
+    if len(set(chosen)) < len(chosen):
+        raise AtlasError(f"{chosen[0]}: two outputs cannot go into one file")
+
+
+def _write(result: Result, output: Path | None, trace: Path | None, report: Path | None) -> list[str]:
+    from emulator import files
+
+    written = []
+    if output is not None:
+        assert result.output is not None
+        files.save_tensor(output, result.output)
+        written.append(f"gradient: {output}")
+    if trace is not None:
+        from emulator.export.chrome import chrome_trace
+
+        files.write_text_atomic(trace, chrome_trace(result))
+        written.append(f"trace: {trace} (open it at ui.perfetto.dev or in MindStudio Insight)")
+    if report is not None:
+        from emulator.report.run import result_report
+        from emulator.report.save import save_report
+
+        save_report(report, result_report(result))
+        written.append(f"report: {report}")
+    return written
+
+
+def _show(result: Result, as_json: bool, written: list[str]) -> None:
+    if as_json:
+        _json(result.to_json())
+        return
+    from emulator.report.run import result_report
+
+    _print(result_report(result))
+    for line in written:
+        typer.echo(line)
+
+
+if __name__ == "__main__":
+    main()

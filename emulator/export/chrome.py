@@ -1,0 +1,121 @@
+"""A timeline in the Chrome trace format, which Perfetto and MindStudio Insight open.
+
+One process per group of equal cores, one thread per pipe; work and waits are slices of their own
+category. Times are microseconds from the start of the task; cycles are in the arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from emulator.device.timeline import REASON_TEXT, Reason, Repeat, Span
+from emulator.result import Result
+from socs.errors import AtlasError
+from socs.isa import Pipe
+
+LIMIT = 200_000
+"""Slices written at most; beyond it, periods that repeat are one slice."""
+
+_THREADS = {pipe: number for number, pipe in enumerate(Pipe, start=1)}
+
+
+def chrome_trace(result: Result) -> str:
+    """The trace of a result as JSON text. ``AtlasError`` if nothing was launched."""
+    timeline = result.timeline
+    if timeline is None:
+        raise AtlasError("nothing was launched, so there is no trace")
+    events = [*_names(result)]
+    spans = list(timeline.expanded(LIMIT))
+    events += [_slice(result, span) for span in spans]
+    if timeline.repeats and len(spans) == len(timeline.spans):
+        for repeat in timeline.repeats:
+            events += _skipped(result, repeat)
+    events.sort(key=lambda e: (e["ph"] != "M", e.get("ts", 0.0), e["pid"], e["tid"]))
+    document = {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "tool": "atlas-emulator",
+            "soc": result.soc.name,
+            "kernel": result.kernel,
+            "cycles": result.cycles,
+            "clock_hz": result.soc.clock_hz,
+        },
+    }
+    return json.dumps(document, separators=(",", ":")) + "\n"
+
+
+def _names(result: Result) -> Iterator[dict[str, Any]]:
+    assert result.timeline is not None
+    for core in result.timeline.cores:
+        last = core.first_block + core.blocks - 1
+        blocks = f"block {core.first_block}" if core.blocks == 1 else f"blocks {core.first_block}..{last}"
+        yield _meta("process_name", core.index, 0, {"name": f"{result.soc.name} {blocks}"})
+        for pipe, thread in _THREADS.items():
+            yield _meta("thread_name", core.index, thread, {"name": str(pipe)})
+            yield _meta("thread_sort_index", core.index, thread, {"sort_index": thread})
+
+
+def _meta(name: str, process: int, thread: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "M", "name": name, "pid": process, "tid": thread, "args": arguments}
+
+
+def _slice(result: Result, span: Span) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"start_cycle": span.start, "cycles": span.end - span.start}
+    if span.tile >= 0:
+        arguments["tile"] = span.tile
+    if span.reason is Reason.EXECUTE:
+        name, category = span.label, "execute"
+        if span.detail:
+            name = f"{span.label} ({span.detail})"
+    else:
+        name, category = f"wait: {span.reason} {span.detail}".rstrip(), "wait"
+        arguments["reason"] = REASON_TEXT[span.reason]
+    return _complete(result, span.core, _THREADS[span.pipe], name, category, span.start, span.end, arguments)
+
+
+def _skipped(result: Result, repeat: Repeat) -> Iterator[dict[str, Any]]:
+    """The stretch in which a period repeats, as one slice per pipe."""
+    assert result.timeline is not None
+    spans = result.timeline.spans[repeat.first : repeat.last]
+    if not spans:
+        return
+    # The gap lies behind the simulated period; pipes reach its edge at different cycles.
+    for core, pipe in sorted({(s.core, s.pipe) for s in spans}):
+        own = [s.end for s in spans if (s.core, s.pipe) == (core, pipe)]
+        start = max(own)
+        arguments = {"periods": repeat.times, "cycles_per_period": repeat.cycles}
+        yield _complete(
+            result,
+            core,
+            _THREADS[pipe],
+            f"{repeat.times} more periods like the one before",
+            "skipped",
+            start,
+            start + repeat.times * repeat.cycles,
+            arguments,
+        )
+
+
+def _complete(
+    result: Result,
+    process: int,
+    thread: int,
+    name: str,
+    category: str,
+    start: int,
+    end: int,
+    arguments: dict[str, Any],
+) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": process,
+        "tid": thread,
+        "ts": result.us(start),
+        "dur": result.us(end - start),
+        "args": arguments,
+    }

@@ -1,0 +1,181 @@
+"""What a call answers: bits, time, the reason for it, and how far to trust it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from emulator.device.timeline import Reason, Timeline
+from kernel.tiling import Tiling
+from socs.isa import Pipe
+from socs.spec import Soc
+
+if TYPE_CHECKING:
+    from emulator.device.bound import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A number that nobody knows and that went into the result."""
+
+    key: str
+    ref: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far predictions of this operator on this chip were from silicon.
+
+    ``validated`` False: never compared; the other fields are then ``None``.
+    """
+
+    validated: bool
+    rows: int | None
+    worst_error: float | None
+    median_error: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipeRow:
+    """Cycles of one pipe of the cores ``first_block`` .. ``first_block + blocks - 1``."""
+
+    first_block: int
+    blocks: int
+    pipe: Pipe
+    busy_cycles: int
+    waiting_cycles: dict[str, int]
+    done_cycles: int
+    instructions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to ``run`` or ``predict``.
+
+    ``output`` is the gradient (``None`` for ``predict``). Times count from the start of the task on the
+    device to its end; ``cycles`` are of the vector cores' clock. ``stand_in_for`` names the kernel that
+    the chip really runs where it is not modelled. ``timeline`` has every span.
+    """
+
+    operator: str
+    backend: str
+    soc: Soc
+    kernel: str
+    stand_in_for: str | None
+    dtype: str
+    shapes: dict[str, tuple[int, ...]]
+    reduction: str
+    l2: str
+    overflow: str
+    block_dim: int
+    tiling: Tiling | None
+    cycles: int
+    time_us: float
+    bounds: Bounds | None
+    pipes: tuple[PipeRow, ...]
+    launch_cycles: int
+    bytes_read: int
+    bytes_written: int
+    assumed: tuple[Assumed, ...]
+    accuracy: Accuracy
+    warnings: tuple[str, ...]
+    timeline: Timeline | None = field(default=None, repr=False, compare=False)
+    output: NDArray[Any] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def bound_cycles(self) -> int:
+        """The closed-form lower limit."""
+        return self.bounds.lower if self.bounds else 0
+
+    @property
+    def serial_cycles(self) -> int:
+        """Everything one after another, with all cores on the memory."""
+        return self.bounds.serial if self.bounds else 0
+
+    def us(self, cycles: int) -> float:
+        """Cycles in microseconds on this chip."""
+        return cycles / self.soc.clock_hz * 1e6
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data with stable keys; the output tensor is not part of it."""
+        return {
+            "operator": self.operator,
+            "backend": self.backend,
+            "soc": self.soc.name,
+            "kernel": self.kernel,
+            "stand_in_for": self.stand_in_for,
+            "dtype": self.dtype,
+            "shapes": {name: list(shape) for name, shape in self.shapes.items()},
+            "reduction": self.reduction,
+            "l2": self.l2,
+            "overflow": self.overflow,
+            "block_dim": self.block_dim,
+            "tiling": asdict(self.tiling) if self.tiling else None,
+            "cycles": self.cycles,
+            "time_us": self.time_us,
+            "clock_hz": self.soc.clock_hz,
+            "bound_cycles": self.bound_cycles,
+            "bound_us": self.us(self.bound_cycles),
+            "serial_cycles": self.serial_cycles,
+            "limits_cycles": dict(self.bounds.limits) if self.bounds else {},
+            "limiter": self.bounds.limiter if self.bounds else None,
+            "pipes": [asdict(row) for row in self.pipes],
+            "launch": {"cycles": self.launch_cycles, "us": self.us(self.launch_cycles)},
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "assumed": [asdict(entry) for entry in self.assumed],
+            "accuracy": asdict(self.accuracy),
+            "warnings": list(self.warnings),
+        }
+
+
+def pipe_rows(timeline: Timeline) -> tuple[PipeRow, ...]:
+    """The sums of a timeline, one row per core group and pipe."""
+    rows = []
+    for core in timeline.cores:
+        for pipe, totals in core.pipes.items():
+            waiting: dict[str, int] = {}
+            for (reason, detail), cycles in sorted(totals.cycles.items()):
+                if reason in (Reason.EXECUTE, Reason.DONE):
+                    continue
+                name = f"{reason}:{detail}" if reason is Reason.FLAG else str(reason)
+                waiting[name] = waiting.get(name, 0) + cycles
+            rows.append(
+                PipeRow(
+                    core.first_block,
+                    core.blocks,
+                    pipe,
+                    totals.of(Reason.EXECUTE),
+                    waiting,
+                    totals.of(Reason.DONE),
+                    totals.instructions,
+                )
+            )
+    return tuple(rows)
+
+
+def assumed_numbers(soc: Soc, used: set[str]) -> tuple[Assumed, ...]:
+    """Those of the numbers used that are marked ``assumed``, by key."""
+    found: dict[str, Assumed] = {}
+    for key in soc.assumed(used):
+        source = soc.source(key)
+        found[key] = Assumed(key, source.ref, source.note)
+    return tuple(found.values())
+
+
+def accuracy_of(soc: Soc, operator: str, kernel: str) -> Accuracy:
+    """What is known of predictions like this one."""
+    record = soc.validation.get(kernel)
+    if record is None:
+        return Accuracy(
+            False, None, None, None, f"predictions for {soc.name} were never compared with silicon"
+        )
+    text = (
+        f"{record.rows} measured runs of {operator} on {soc.name}: median error "
+        f"{record.median_error:.1%}, worst {record.worst_error:.1%} (the runs it was calibrated on)"
+    )
+    return Accuracy(True, record.rows, record.worst_error, record.median_error, text)

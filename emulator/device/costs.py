@@ -155,12 +155,13 @@ class Costs:
         extra = (dma.line_bytes - self._granule(window, blocks)) * dma.misaligned_lines
         served = nbytes + extra
         unloaded = path.latency_cycles + math.ceil(nbytes / path.port_bytes_per_cycle)
-        alone = max(unloaded, path.stream_latency_cycles + math.ceil(served / path.stream_bytes_per_cycle))
         demand = Demand(
             grains=math.ceil(served * GRAINS),
             cap=max(1, int(path.stream_bytes_per_cycle * GRAINS)),
             hbm=share,
         )
+        # From the integers that the memory counts in: a cycle of rounding is no wait for others.
+        alone = max(unloaded, path.stream_latency_cycles + -(-demand.grains // demand.cap))
         return TransferTime(unloaded, path.stream_latency_cycles, demand, alone)
 
     def _mixed(self, direction: DmaDirection, hbm_share: int, key: str) -> DmaPath:

@@ -63,10 +63,15 @@ def _kept(ratio: float, replacement: str) -> float:
         return 1.0
     if replacement == "lru":
         return 0.0
-    kept = 0.0
-    for _ in range(200):
-        kept = math.exp(-(1.0 - kept) * ratio)
-    return kept
+    # The root below 1 / ratio; iterating the formula takes forever where the set barely does not fit.
+    low, high = 0.0, 1.0 / ratio
+    for _ in range(64):
+        kept = (low + high) / 2
+        if math.exp(-(1.0 - kept) * ratio) > kept:
+            low = kept
+        else:
+            high = kept
+    return low
 
 
 def rates(demands: list[tuple[int, int, int]], l2_grains: int, hbm_grains: int) -> list[int]:

@@ -88,7 +88,7 @@ class Core:
         self.index = index
         self.blocks = blocks
         self.costs = costs
-        self.flags = Flags(device.env)
+        self.flags = Flags(device)
         self.scalar = ScalarPipe(self)
         self.queued: tuple[PipeUnit, ...] = (
             TransferPipe(self, Pipe.MTE2),

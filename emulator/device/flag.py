@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import simpy
 
 from kernel.program import Flag
 from socs.errors import AtlasError
 
+if TYPE_CHECKING:
+    from emulator.device.device import Device
+
 
 class Flags:
     """The events of one core. Each is raised once, then waited for once."""
 
-    def __init__(self, env: simpy.Environment) -> None:
-        self._env = env
+    def __init__(self, device: Device) -> None:
+        self._device = device
         self._raised: set[Flag] = set()
         self._waiting: dict[Flag, simpy.Event] = {}
 
@@ -21,7 +26,7 @@ class Flags:
 
     def set(self, flag: Flag) -> None:
         if flag in self._raised:
-            raise AtlasError(f"flag {flag} is raised twice before a wait (cycle {int(self._env.now)})")
+            raise AtlasError(f"flag {flag} is raised twice before a wait (cycle {self._device.now})")
         self._raised.add(flag)
         waiting = self._waiting.pop(flag, None)
         if waiting is not None:
@@ -29,7 +34,7 @@ class Flags:
 
     def raised(self, flag: Flag) -> simpy.Event:
         """An event that fires when ``flag`` is raised."""
-        event = self._waiting[flag] = self._env.event()
+        event = self._waiting[flag] = self._device.env.event()
         return event
 
     def consume(self, flag: Flag) -> None:

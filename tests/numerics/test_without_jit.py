@@ -23,10 +23,7 @@ from kernel.numerics.stream import BLOCK_BYTES, drain, prefetch, store_block, un
 NAMES = [
     *(f"{op}_float32{suffix}" for op in ("sub", "mul") for suffix in ("", "_quiet_flush", "_saturate_flush")),
     *(f"f32_to_{t}{suffix}" for t in ("f16", "bf16") for suffix in ("", "_saturate", "_odd", "_floor_flush")),
-    "muls_float32_any",
-    "f32_to_f16_ceil_saturate",
     "f32_to_f16_round_quiet",
-    "f32_to_bf16_trunc",
     "f16_to_f32",
     "bf16_to_f32",
 ]

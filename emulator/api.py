@@ -227,7 +227,7 @@ def _soc(name: SocLike, overrides: Mapping[str, object] | None) -> Soc:
     return soc(name, overrides)
 
 
-def _overflow(chip: Soc, wanted: OverflowMode | None) -> OverflowMode:
+def _overflow(chip: Soc, wanted: str | None) -> OverflowMode:
     modes = chip.numerics.overflow_modes
     if wanted is None:
         return chip.numerics.default_overflow_mode

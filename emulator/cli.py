@@ -222,7 +222,7 @@ def main() -> None:
         _fail("not enough memory for these tensors")
     except BrokenPipeError:
         # The reader of our output has gone; nothing more can be said to it.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         raise SystemExit(0) from None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import sys
 import tempfile
@@ -30,6 +31,8 @@ from socs.isa import DType, Op, Pipe
 from socs.spec import Numerics, OverflowMode, Soc
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_LOG = logging.getLogger(__name__)
 
 SERIAL_BELOW = 1 << 16
 """Elements below which a second thread costs more than it brings."""
@@ -225,13 +228,27 @@ def _compiled(source: str) -> Callable[..., None]:
         text = source.replace("cache=CACHE", "cache=True")
         if not path.exists() or path.read_text() != text:
             _write(path, text)
+    except OSError as error:
+        _LOG.info("no cache of compiled kernels: %s", error)
+        return _in_memory(name, source)
+    try:
+        return _load(name, path)
+    except Exception as error:
+        # Numba trusts what it finds. Whatever is wrong with it, it can be made again.
+        _LOG.warning("compiled kernel %s is unusable (%s): compiling it again", path, error)
+        for stale in (folder / "__pycache__").glob(f"{name}.*"):
+            stale.unlink(missing_ok=True)
+    try:
         return _load(name, path)
     except Exception:
-        # An unwritable or broken cache must never stop a run: compile in memory.
-        with tempfile.TemporaryDirectory(prefix="atlas-emulator-") as temporary:
-            path = Path(temporary) / f"{name}.py"
-            path.write_text(source.replace("cache=CACHE", "cache=False"))
-            return _load(name, path)
+        return _in_memory(name, source)
+
+
+def _in_memory(name: str, source: str) -> Callable[..., None]:
+    with tempfile.TemporaryDirectory(prefix="atlas-emulator-") as temporary:
+        path = Path(temporary) / f"{name}.py"
+        path.write_text(source.replace("cache=CACHE", "cache=False"))
+        return _load(name, path)
 
 
 def _write(path: Path, text: str) -> None:
@@ -246,6 +263,8 @@ def _load(name: str, path: Path) -> Callable[..., None]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # Numba's cached code names its module and imports it again.
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     run: Callable[..., None] = module.run
     return run

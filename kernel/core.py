@@ -191,8 +191,9 @@ class Core:
         """The tile loop. Its steady part is recorded once and folded into a :class:`Loop`.
 
         The first ``period`` tiles differ (no buffer has to be waited for); after them the stream
-        repeats every ``period`` tiles, the least common multiple of the queue depths. Two periods
-        are recorded and compared, so that folding can never change the stream.
+        repeats every ``period`` tiles, the least common multiple of the queue depths. Three periods
+        are recorded: the first two give the strides, and the third must follow from them. A kernel
+        that looks at a tile's number in any other way cannot be folded by this.
         """
         period = math.lcm(*(queue.depth for queue in self._queues)) if self._queues else 1
         trips = (tiles.full - period) // period
@@ -204,9 +205,11 @@ class Core:
         yield from self._record(tiles, range(period, 2 * period))
         second = len(self._items)
         yield from self._record(tiles, range(2 * period, 3 * period))
-        body = self._fold(self._items[first:second], self._items[second:], period)
+        third = len(self._items)
+        yield from self._record(tiles, range(3 * period, 4 * period))
+        body = self._fold(self._items[first:second], self._items[second:third], self._items[third:], period)
         if body is None:
-            yield from self._record(tiles, range(3 * period, len(tiles)))
+            yield from self._record(tiles, range(4 * period, len(tiles)))
             return
         del self._items[first:]
         self._items.append(Loop(body, trips, period))
@@ -220,17 +223,20 @@ class Core:
 
     @staticmethod
     def _fold(
-        first: list[Instruction | Loop], second: list[Instruction | Loop], period: int
+        first: list[Instruction | Loop],
+        second: list[Instruction | Loop],
+        third: list[Instruction | Loop],
+        period: int,
     ) -> tuple[Instruction, ...] | None:
-        """``first`` with the strides that make its next trip equal ``second``; else ``None``."""
-        if len(first) != len(second):
+        """``first`` with the strides that make its next trips ``second`` and ``third``; else ``None``."""
+        if not len(first) == len(second) == len(third):
             return None
         body = []
-        for a, b in zip(first, second, strict=True):
+        for a, b, c in zip(first, second, third, strict=True):
             if isinstance(a, Loop) or isinstance(b, Loop):
                 return None
             moved = _with_strides(a, b)
-            if _next_trip(moved, period) != b:
+            if _trip(moved, 1, period) != b or _trip(moved, 2, period) != c:
                 return None
             body.append(moved)
         return tuple(body)
@@ -306,9 +312,10 @@ def _with_strides(a: Instruction, b: Instruction) -> Instruction:
     return replace(a, dst=stride(a.dst, b.dst), srcs=srcs)
 
 
-def _next_trip(instruction: Instruction, period: int) -> Instruction:
+def _trip(instruction: Instruction, trip: int, period: int) -> Instruction:
     def moved(x: Operand | None) -> Operand | None:
-        return x.at(1) if isinstance(x, Window) else x
+        return x.at(trip) if isinstance(x, Window) else x
 
     srcs = tuple(s for s in map(moved, instruction.srcs) if s is not None)
-    return replace(instruction, dst=moved(instruction.dst), srcs=srcs, tile=instruction.tile + period)
+    tile = instruction.tile + trip * period
+    return replace(instruction, dst=moved(instruction.dst), srcs=srcs, tile=tile)

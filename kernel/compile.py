@@ -37,6 +37,9 @@ _LOG = logging.getLogger(__name__)
 SERIAL_BELOW = 1 << 16
 """Elements below which a second thread costs more than it brings."""
 
+STREAM_FROM_BYTES = 64 << 20
+"""Bytes of all tensors from which the loop bypasses the caches: beyond most last-level caches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -156,50 +159,96 @@ class _Flow:
         raise AtlasError(f"{instruction} reads UB address {address}, which holds no {dtype} value")
 
 
-def source_of(fused: Fused) -> str:
-    """The Python source of the fused loop: ``run(start, stop, *tensors, *scalars)``."""
-    names = {name: f"t{i}" for i, (name, _) in enumerate(fused.tensors)}
-    scalars = {name: f"s{i}" for i, name in enumerate(fused.scalars)}
+def source_of(fused: Fused, *, streamed: bool) -> str:
+    """The Python source of the fused loop: ``run(start, stop, *tensors, *scalars)``.
+
+    ``streamed``: in blocks that bypass the caches (:mod:`kernel.numerics.stream`); the same elements.
+    """
+    inputs = [name for name, _ in fused.tensors if name != fused.output]
+    tensors = {name: f"t{i}" for i, (name, _) in enumerate(fused.tensors)}
+    scalars = [f"s{i}" for i in range(len(fused.scalars))]
+    elements = {name: f"x{i}" for i, name in enumerate(inputs)}
+    lines, result, used = _statements(fused, elements, dict(zip(fused.scalars, scalars, strict=True)))
+    out = tensors[fused.output]
+
+    def call(index: str, arrays: Mapping[str, str]) -> str:
+        return f"element({', '.join([*(f'{arrays[n]}[{index}]' for n in inputs), *scalars])})"
+
+    if streamed:
+        slices = {name: f"b{i}" for i, name in enumerate(inputs)}
+        loop = [
+            f"scratch = np.empty(stream.BLOCK_BYTES // {out}.itemsize, {out}.dtype)",
+            f"begin = start + stream.until_aligned({out}, start, stop)",
+            "for i in range(start, begin):",
+            f"    {out}[i] = {call('i', tensors)}",
+            "while begin + scratch.size <= stop:",
+            *(f"    stream.prefetch({tensors[n]}, begin, scratch.size)" for n in inputs),
+            *(f"    {slices[n]} = {tensors[n]}[begin : begin + scratch.size]" for n in inputs),
+            "    for k in range(scratch.size):",
+            f"        scratch[k] = {call('k', slices)}",
+            f"    stream.store_block({out}, begin, scratch)",
+            "    begin += scratch.size",
+            "for i in range(begin, stop):",
+            f"    {out}[i] = {call('i', tensors)}",
+            "stream.drain()",
+        ]
+    else:
+        loop = ["for i in range(start, stop):", f"    {out}[i] = {call('i', tensors)}"]
+    arrays = [
+        f"types.Array(types.{'float32' if dtype is DType.FLOAT32 else 'uint16'}, 1, 'C', "
+        f"readonly={name != fused.output})"
+        for name, dtype in fused.tensors
+    ]
+    signature = ", ".join(["types.int64", "types.int64", *arrays, *("types.float32" for _ in scalars)])
+    return "\n".join(
+        [
+            '"""Generated from a recorded kernel; safe to delete."""',
+            "",
+            "import numpy as np",
+            "from numba import njit, types",
+            "",
+            "from kernel.numerics import stream, vector",
+            "",
+            *(f"{name} = vector.function({name!r})" for name in used),
+            "",
+            "",
+            "@njit(nogil=True)",
+            f"def element({', '.join([*elements.values(), *scalars])}):",
+            *(f"    {line}" for line in lines),
+            f"    return {result}",
+            "",
+            "",
+            f"@njit([types.void({signature})], cache=CACHE, nogil=True)",
+            f"def run({', '.join(['start', 'stop', *tensors.values(), *scalars])}):",
+            *(f"    {line}" for line in loop),
+            "",
+        ]
+    )
+
+
+def _statements(
+    fused: Fused, elements: Mapping[str, str], scalars: Mapping[str, str]
+) -> tuple[list[str], str, list[str]]:
+    """One assignment per function applied; the name of the result; the functions used."""
     lines: list[str] = []
     used: set[str] = set()
     values: dict[Expression, str] = {}
 
     def emit(expression: Expression) -> str:
-        if expression in values:
-            return values[expression]
         if isinstance(expression, Load):
-            text = f"{names[expression.tensor]}[i]"
-        else:
+            return elements[expression.tensor]
+        if expression not in values:
             arguments = [emit(operand) for operand in expression.operands]
             if expression.scalar is not None:
                 arguments.append(scalars[expression.scalar])
             used.add(expression.function)
-            text = f"vector.{expression.function}({', '.join(arguments)})"
-        values[expression] = f"v{len(values)}"
-        lines.append(f"        {values[expression]} = {text}")
+            name = f"v{len(values)}"
+            lines.append(f"{name} = {expression.function}({', '.join(arguments)})")
+            values[expression] = name
         return values[expression]
 
     result = emit(fused.expression)
-    types = [
-        f"types.Array(types.{'float32' if dtype is DType.FLOAT32 else 'uint16'}, 1, 'C', "
-        f"readonly={name != fused.output})"
-        for name, dtype in fused.tensors
-    ]
-    signature = ", ".join(["types.int64", "types.int64", *types, *("types.float32" for _ in scalars)])
-    imports = "\n".join(f"{name} = vector.function({name!r})" for name in sorted(used))
-    body = "\n".join(lines).replace("vector.", "")
-    parameters = ", ".join(["start", "stop", *names.values(), *scalars.values()])
-    return (
-        '"""Generated from a recorded kernel; safe to delete."""\n\n'
-        "from numba import njit, types\n\n"
-        "from kernel.numerics import vector\n\n"
-        f"{imports}\n\n\n"
-        f"@njit([types.void({signature})], cache=CACHE, nogil=True)\n"
-        f"def run({parameters}):\n"
-        "    for i in range(start, stop):\n"
-        f"{body}\n"
-        f"        {names[fused.output]}[i] = {result}\n"
-    )
+    return lines, result, sorted(used)
 
 
 def cache_dir() -> Path:
@@ -294,8 +343,9 @@ def execute(
     """
     saturate = (overflow or soc.numerics.default_overflow_mode) == "saturation"
     fused = fuse(launch, soc.numerics, saturate)
-    run = _compiled(source_of(fused))
     arguments = [tensors[name] for name, _ in fused.tensors]
+    streamed = sum(array.nbytes for array in arguments) >= STREAM_FROM_BYTES
+    run = _compiled(source_of(fused, streamed=streamed))
     scalars = [np.float32(launch.scalars[name]) for name in fused.scalars]
     total = next(t.length for t in launch.tensors if t.name == fused.output)
     workers = max(1, min(threads or available_threads(), -(-total // SERIAL_BELOW)))

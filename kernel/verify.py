@@ -1,6 +1,6 @@
 """Static checks of a recorded launch: what would go wrong on the chip, before anything runs.
 
-UB capacity, alignment, flag balance and deadlock, races between pipes, reads of unwritten UB, and
+UB capacity, alignment, bounds, flag balance and deadlock, races between pipes, reads of unwritten UB, and
 whether the blocks together write every element of the output exactly once.
 """
 
@@ -47,6 +47,7 @@ def check_program(program: Program, soc: Soc) -> list[Finding]:
     findings = list(capacity(program, soc))
     stream = list(program.walk(TRIPS))
     findings += _alignment(stream, soc)
+    findings += _inside(stream, program)
     order, flag_findings = _schedule(stream)
     findings += flag_findings
     if not any(f.rule == "deadlock" for f in flag_findings):
@@ -75,11 +76,10 @@ def _alignment(stream: list[tuple[Instruction, int]], soc: Soc) -> Iterable[Find
             # The scalar unit addresses single elements.
             if not isinstance(operand, Region) or instruction.op is Op.SET_VALUE:
                 continue
-            if operand.address % BLOCK_BYTES:
+            odd = next((start for start, _ in operand.spans() if start % BLOCK_BYTES), None)
+            if odd is not None:
                 yield Finding(
-                    "alignment",
-                    f"UB address {operand.address} is not a multiple of {BLOCK_BYTES} B",
-                    instruction,
+                    "alignment", f"UB address {odd} is not a multiple of {BLOCK_BYTES} B", instruction
                 )
         if instruction.op in (Op.COPY_IN, Op.COPY_OUT) and not soc.dma.byte_granular:
             region = instruction.dst if instruction.op is Op.COPY_IN else instruction.srcs[0]
@@ -93,13 +93,29 @@ def _alignment(stream: list[tuple[Instruction, int]], soc: Soc) -> Iterable[Find
                 )
 
 
+def _inside(stream: list[tuple[Instruction, int]], program: Program) -> Iterable[Finding]:
+    """UB accesses outside the buffers that the kernel reserved, or across two of them."""
+    seen: set[int] = set()
+    for instruction, _ in stream:
+        if id(instruction) in seen:
+            continue
+        seen.add(id(instruction))
+        for region, _ in _accesses(instruction):
+            for start, stop in region.spans():
+                if not any(b.address <= start and stop <= b.address + b.bytes for b in program.buffers):
+                    yield Finding(
+                        "bounds", f"UB bytes {start}..{stop} do not lie in one reserved buffer", instruction
+                    )
+
+
 def _schedule(
     stream: list[tuple[Instruction, int]],
 ) -> tuple[list[dict[Pipe, int]], list[Finding]]:
     """Run the flags alone. Returns for each instruction the happens-before clock, and findings.
 
-    A clock maps each pipe to the position in that pipe's own stream of the last instruction that is
-    certain to have finished before this one starts.
+    A clock maps each pipe to the position in the stream of the last instruction of that pipe that is
+    certain to have finished before this one starts. The scalar unit issues in order: while it waits,
+    what comes later in the stream does not reach its pipe.
     """
     findings: list[Finding] = []
     queues: dict[Pipe, deque[int]] = {}
@@ -107,21 +123,26 @@ def _schedule(
         queues.setdefault(instruction.pipe, deque()).append(position)
     clocks: list[dict[Pipe, int]] = [{} for _ in stream]
     last: dict[Pipe, dict[Pipe, int]] = {pipe: {} for pipe in queues}
-    raised: dict[Flag, dict[Pipe, int]] = {}
+    raised: dict[Flag, deque[dict[Pipe, int]]] = {}
+    lowered: dict[Flag, int] = {}
+    scalar = queues.get(Pipe.S, deque())
     progress = True
     while progress:
         progress = False
         for pipe, queue in queues.items():
             while queue:
                 position = queue[0]
+                if scalar and scalar[0] < position:
+                    break
                 instruction, _ = stream[position]
                 clock = dict(last[pipe])
                 if instruction.op is Op.WAIT_FLAG:
                     assert instruction.flag is not None
-                    if instruction.flag not in raised:
+                    if not raised.get(instruction.flag):
                         break
-                    for other, at in raised.pop(instruction.flag).items():
+                    for other, at in raised[instruction.flag].popleft().items():
                         clock[other] = max(clock.get(other, -1), at)
+                    lowered[instruction.flag] = position
                 queue.popleft()
                 progress = True
                 clocks[position] = clock
@@ -129,11 +150,15 @@ def _schedule(
                 last[pipe] = after
                 if instruction.op is Op.SET_FLAG:
                     assert instruction.flag is not None
-                    if instruction.flag in raised:
+                    # Whatever the order of the pipes: the wait before must be certain to be over. A flag
+                    # raised too often still counts, so that what it fails to order is found as well.
+                    pending = raised.setdefault(instruction.flag, deque())
+                    waited = clock.get(instruction.flag.target, -1) >= lowered.get(instruction.flag, -1)
+                    if pending or not waited:
                         findings.append(
                             Finding("flags", f"{instruction.flag} is raised twice before a wait", instruction)
                         )
-                    raised[instruction.flag] = after
+                    pending.append(after)
     for queue in queues.values():
         if queue:
             instruction, _ = stream[queue[0]]
@@ -142,7 +167,9 @@ def _schedule(
                     "deadlock", f"pipe {instruction.pipe} waits for {instruction.flag} forever", instruction
                 )
             )
-    findings += [Finding("flags", f"{flag} is raised and never waited for") for flag in raised]
+    findings += [
+        Finding("flags", f"{flag} is raised and never waited for") for flag in raised if raised[flag]
+    ]
     return clocks, findings
 
 
@@ -219,10 +246,15 @@ def _unwritten(stream: list[tuple[Instruction, int]]) -> Iterable[Finding]:
 
 
 def _bounds(blocks: Blocks, launch: Launch) -> Iterable[Finding]:
-    """Useful accesses outside the tensors. The last block reaches furthest."""
+    """Useful accesses outside the tensors, and stores into inputs. The last block reaches furthest."""
     lengths = {tensor.name: tensor.length for tensor in launch.tensors}
+    outputs = {tensor.name for tensor in launch.tensors if tensor.written}
     start = blocks.starts[-1]
     for instruction, trip in blocks.program.walk(TRIPS):
+        if isinstance(instruction.dst, Window) and instruction.dst.tensor not in outputs:
+            yield Finding(
+                "bounds", f"{instruction.dst.tensor} is an input and may not be stored", instruction
+            )
         for operand in instruction.operands():
             if not isinstance(operand, Window):
                 continue
@@ -250,12 +282,17 @@ def _coverage(launch: Launch) -> Iterable[Finding]:
                 body = (item,) if isinstance(item, Instruction) else item.body
                 trips = 1 if isinstance(item, Instruction) else item.trips
                 loop = _Spans()
-                step = 0
+                steps: set[int] = set()
                 for instruction in body:
                     window = instruction.dst
                     if isinstance(window, Window) and window.tensor == tensor.name:
                         loop.add(window.offset, window.offset + window.count)
-                        step = window.stride
+                        steps.add(window.stride)
+                if len(steps) > 1:
+                    yield Finding(
+                        "coverage", f"the stores of a loop into {tensor.name} move by different strides"
+                    )
+                step = max(steps, default=0)
                 for low, high in loop._spans:
                     if trips > 1 and high - low < step:
                         yield Finding("coverage", f"the loop leaves gaps in {tensor.name}")

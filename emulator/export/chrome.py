@@ -28,7 +28,7 @@ def chrome_trace(result: Result) -> str:
         raise AtlasError("nothing was launched, so there is no trace")
     events = [*_names(result)]
     spans = list(timeline.expanded(LIMIT))
-    events += [_slice(result, span) for span in spans]
+    events += [_slice(result, span) for span in spans if span.reason is not Reason.DONE]
     if timeline.repeats and len(spans) == len(timeline.spans):
         for repeat in timeline.repeats:
             events += _skipped(result, repeat)
@@ -59,7 +59,12 @@ def _names(result: Result) -> Iterator[dict[str, Any]]:
 
 
 def _meta(name: str, process: int, thread: int, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "M", "name": name, "pid": process, "tid": thread, "args": arguments}
+    return {"ph": "M", "name": name, **_place(process, thread), "args": arguments}
+
+
+def _place(process: int, thread: int) -> dict[str, int]:
+    # Thread numbers are unique and differ from process numbers, or Perfetto calls one the main thread.
+    return {"pid": process + 1, "tid": 100 * (process + 1) + thread}
 
 
 def _slice(result: Result, span: Span) -> dict[str, Any]:
@@ -109,13 +114,15 @@ def _complete(
     end: int,
     arguments: dict[str, Any],
 ) -> dict[str, Any]:
+    # Viewers keep whole nanoseconds. Both ends are rounded, so that neighbours still touch: a
+    # duration rounded by itself makes slices overlap, which Perfetto reports as data loss.
+    first, last = (round(cycle * 1e9 / result.soc.clock_hz) for cycle in (start, end))
     return {
         "ph": "X",
         "name": name,
         "cat": category,
-        "pid": process,
-        "tid": thread,
-        "ts": result.us(start),
-        "dur": result.us(end - start),
+        **_place(process, thread),
+        "ts": first / 1000,
+        "dur": (last - first) / 1000,
         "args": arguments,
     }

@@ -108,8 +108,6 @@ class PipeUnit:
         return (
             self.doing,
             self.until - now if self.until > now else 0,
-            # No part of the future, but without it the sums of a period would not be known.
-            self.core.device.now - self.log.since,
             id(self.current.instruction) if self.current else 0,
             tuple(id(e.instruction) if e else 0 for e in self.queue),
         )

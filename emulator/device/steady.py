@@ -28,6 +28,7 @@ class _Seen:
     trips: tuple[int, ...]
     cycles: tuple[Counter[tuple[Reason, str]], ...]
     instructions: tuple[int, ...]
+    since: tuple[int, ...]
     spans: int
 
 
@@ -47,8 +48,8 @@ class Steady:
         state = (core.index, device.memory.state(), *(c.state() for c in device.cores))
         now = self._snapshot()
         before = self._seen.get(state)
-        if before is None:
-            if len(self._seen) < MEMORY:
+        if before is None or not _spans_repeat(before, now):
+            if before is not None or len(self._seen) < MEMORY:
                 self._seen[state] = now
             return
         moved = [a - b for a, b in zip(now.trips, before.trips, strict=True)]
@@ -68,6 +69,7 @@ class Steady:
             tuple(core.scalar.trip for core in cores),
             tuple(log.totals.cycles.copy() for log in logs),
             tuple(log.totals.instructions for log in logs),
+            tuple(log.since for log in logs),
             len(self._device.timeline.spans),
         )
 
@@ -82,16 +84,27 @@ class Steady:
             assert core.scalar.loop is not None
             tiles[core.index] = step * core.scalar.loop.tiles
             core.scalar.trip += times * step
-            for unit in core.units.values():
-                unit.log.since += shift
             # The scalar unit's current entry is in another pipe's queue too: one object, moved once.
             held = [e for unit in core.units.values() for e in (*unit.queue, unit.current) if e is not None]
             for entry in {id(e): e for e in held}.values():
                 entry.tile += times * tiles[core.index]
         logs = [unit.log for core in device.cores for unit in core.units.values()]
-        for log, cycles, instructions in zip(logs, before.cycles, before.instructions, strict=True):
+        for log, cycles, instructions, since in zip(
+            logs, before.cycles, before.instructions, before.since, strict=True
+        ):
+            if log.since != since:
+                log.since += shift
             for key, total in list(log.totals.cycles.items()):
                 log.totals.cycles[key] += times * (total - cycles[key])
             log.totals.instructions += times * (log.totals.instructions - instructions)
         device.offset += shift
         device.timeline.repeats.append(Repeat(before.spans, now.spans, times, period, tiles))
+
+
+def _spans_repeat(before: _Seen, now: _Seen) -> bool:
+    """Whether every pipe's open span began one period later than before, or is the same one still open.
+
+    No part of the future, but without it the sums of a period would not be known.
+    """
+    period = now.now - before.now
+    return all(b - a in (0, period) for a, b in zip(before.since, now.since, strict=True))

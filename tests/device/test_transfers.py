@@ -1,0 +1,196 @@
+"""Transfers of one core against the formulas and tables that were published."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from handmade import at, bare, gm, run, spans
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.device.timeline import Reason
+from kernel.core import Core
+from socs.isa import Pipe
+from socs.spec import Soc
+
+KB = 1024
+
+
+def copy_in(core: Core, nbytes: int, address: int = 0, offset: int = 0) -> None:
+    core.copy_in(at(address, nbytes // 4), gm(nbytes // 4, offset))
+
+
+def copy_out(core: Core, nbytes: int, address: int = 0, offset: int = 0) -> None:
+    core.copy_out(gm(nbytes // 4, offset, name="out"), at(address, nbytes // 4))
+
+
+def load_cycles(soc: Soc, nbytes: int, l2: str, offset: int = 0) -> int:
+    (span,) = spans(run(soc, lambda core: copy_in(core, nbytes, 0, offset), l2=l2)[0], Pipe.MTE2, "copy_in")
+    return span.end - span.start
+
+
+def store_cycles(soc: Soc, nbytes: int, l2: str = "cold") -> int:
+    (span,) = spans(run(soc, lambda core: copy_out(core, nbytes), l2=l2)[0], Pipe.MTE3, "copy_out")
+    return span.end - span.start
+
+
+def off(model: int, silicon: int) -> float:
+    return abs(model / silicon - 1)
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "model", "silicon"),
+    [
+        (1, 253, 235),
+        (4, 286, 291),
+        (8, 331, 321),
+        (16, 421, 404),
+        (32, 718, 712),
+        (64, 1415, 1426),
+        (128, 2809, 2799),
+        (192, 4204, 4202),
+    ],
+)
+def test_a_load_from_hbm_is_the_published_fit(kilobytes: int, model: int, silicon: int) -> None:
+    nbytes = kilobytes * KB
+    assert model == max(241 + math.ceil(nbytes / 91.5), 20 + math.ceil(nbytes / 47))
+    assert load_cycles(bare("Ascend910B1"), nbytes, "cold") == model
+    assert off(model, silicon) < 0.08
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "model", "silicon"),
+    [
+        (1, 225, 216),
+        (4, 249, 238),
+        (8, 281, 239),
+        (16, 346, 300),
+        (32, 475, 485),
+        (64, 733, 747),
+        (128, 1249, 1229),
+        (192, 1765, 1765),
+    ],
+)
+def test_a_load_from_l2_is_within_a_fifth_of_the_table_where_the_fit_was_within_a_ninth(
+    kilobytes: int, model: int, silicon: int
+) -> None:
+    """A known gap: the fit is max(216, 200 + B/127); the chip's data say 216 + B/127 (17.6 % at 8 KB)."""
+    nbytes = kilobytes * KB
+    assert load_cycles(bare("Ascend910B3"), nbytes, "hot") == model
+    fit = max(216, 200 + math.ceil(nbytes / 127))
+    assert 0 <= model - fit <= 16
+    assert off(fit, silicon) < 0.12
+    assert off(model, silicon) < 0.18
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "model", "silicon"),
+    [(1, 148, 151), (4, 183, 181), (8, 229, 237), (16, 321, 316), (32, 506, 507), (64, 996, 993)],
+)
+def test_a_store_is_the_published_fit(kilobytes: int, model: int, silicon: int) -> None:
+    nbytes = kilobytes * KB
+    assert model == max(136 + math.ceil(nbytes / 88.7), 14 + math.ceil(nbytes / 66.8))
+    assert store_cycles(bare("Ascend910B1"), nbytes) == model
+    assert off(model, silicon) < 0.07
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "load", "load_silicon", "store", "store_silicon"),
+    [
+        (1, 209, 217, 280, 278),
+        (4, 219, 218, 294, 298),
+        (8, 233, 219, 312, 319),
+        (16, 270, 269, 348, 346),
+        (32, 539, 538, 690, 691),
+    ],
+)
+def test_the_950s_transfers_are_near_its_table(
+    kilobytes: int, load: int, load_silicon: int, store: int, store_silicon: int
+) -> None:
+    soc = bare("Ascend950PR_9579")
+    assert load_cycles(soc, kilobytes * KB, "cold") == load
+    assert store_cycles(soc, kilobytes * KB) == store
+    assert off(load, load_silicon) < 0.07
+    assert off(store, store_silicon) < 0.03
+
+
+def test_loads_of_one_core_are_one_after_another() -> None:
+    timeline, _ = run(bare("Ascend910B3"), lambda core: [copy_in(core, 8 * KB, i * 8 * KB) for i in range(4)])
+    found = [(s.start, s.end) for s in spans(timeline, Pipe.MTE2, "copy_in")]
+    assert found == [(1 + i * 331, 1 + (i + 1) * 331) for i in range(4)]
+
+
+def test_a_pair_of_cold_8_kb_loads_is_within_six_percent_of_silicon() -> None:
+    timeline, _ = run(bare("Ascend910B1"), lambda core: [copy_in(core, 8 * KB, i * 8 * KB) for i in range(2)])
+    (first, second) = spans(timeline, Pipe.MTE2, "copy_in")
+    assert second.end - first.start == 662
+    assert off(662, 701) < 0.06  # timing.md 3.1: 701 cycles per pair
+
+
+def test_a_load_and_a_store_run_at_the_same_time_at_their_own_paces() -> None:
+    def write(core: Core) -> None:
+        copy_in(core, 8 * KB, 0)
+        copy_out(core, 8 * KB, 8 * KB)
+
+    timeline, _ = run(bare("Ascend910B3"), write)
+    (load,), (store,) = spans(timeline, Pipe.MTE2, "copy_in"), spans(timeline, Pipe.MTE3, "copy_out")
+    assert (load.start, load.end) == (1, 1 + 331)
+    assert (store.start, store.end) == (2, 2 + 229)
+
+
+def test_overlapping_streams_of_one_core_have_the_measured_rates() -> None:
+    """vTriton on a 910B3, 64 KB chunks: load 48.4 B/cycle, store 67.5 B per busy cycle, MTE3 busy 71 %."""
+
+    def write(core: Core) -> None:
+        flags = core.event(Pipe.MTE2, Pipe.MTE3)
+        for _ in range(8):
+            copy_in(core, 64 * KB, 0)
+            core.set_flag(flags)
+            core.wait_flag(flags)
+            copy_out(core, 64 * KB, 64 * KB)
+
+    timeline, _ = run(bare("Ascend910B3"), write)
+    loads, stores = spans(timeline, Pipe.MTE2, "copy_in"), spans(timeline, Pipe.MTE3, "copy_out")
+    load, store = (sum(s.end - s.start for s in found) for found in (loads, stores))
+    assert off(8 * 64 * KB / load, 48.4) < 0.05
+    assert off(8 * 64 * KB / store, 67.5) < 0.03
+    assert abs(store / (stores[-1].end - loads[0].end) - 0.71) < 0.03
+
+
+@settings(deadline=None)
+@given(nbytes=st.integers(1, 49_152).map(lambda n: 4 * n), l2=st.sampled_from(("hot", "cold")))
+def test_an_isolated_transfer_never_waits_for_others(nbytes: int, l2: str) -> None:
+    def write(core: Core) -> None:
+        copy_in(core, nbytes, 0)
+
+    def write_out(core: Core) -> None:
+        copy_out(core, nbytes, 0)
+
+    for emit, pipe in ((write, Pipe.MTE2), (write_out, Pipe.MTE3)):
+        timeline, _ = run(bare("Ascend910B3"), emit, l2=l2)
+        assert timeline.cores[0].pipes[pipe].of(Reason.MEMORY) == 0
+
+
+@pytest.mark.parametrize("nbytes", [33_400, 66_800])
+def test_a_store_whose_time_is_a_whole_number_of_cycles_is_not_called_contended(nbytes: int) -> None:
+    timeline, _ = run(bare("Ascend910B3"), lambda core: copy_out(core, nbytes))
+    assert timeline.cores[0].pipes[Pipe.MTE3].of(Reason.MEMORY) == 0
+
+
+def test_a_longer_transfer_never_takes_less() -> None:
+    soc = bare("Ascend910B3")
+    for l2 in ("hot", "cold"):
+        cycles = [load_cycles(soc, nbytes, l2) for nbytes in range(32, 40_000, 1248)]
+        assert cycles == sorted(cycles)
+
+
+def test_a_run_that_starts_off_a_line_moves_more_of_the_shared_memory() -> None:
+    """32 KB from HBM at 47 B/cycle: 3.7 lines less their aligned part, and only off the 512 B line."""
+    soc = bare("Ascend910B3")
+
+    def cycles(granule: int) -> int:
+        return 20 + math.ceil((32 * KB + 3.7 * (512 - granule)) / 47)
+
+    for offset_bytes, granule in ((0, 512), (512, 512), (256, 256), (32, 32), (96, 32), (4, 4)):
+        assert load_cycles(soc, 32 * KB, "cold", offset_bytes // 4) == cycles(granule)

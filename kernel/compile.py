@@ -25,7 +25,7 @@ import numpy as np
 
 from kernel.interpret import function_name
 from kernel.program import Instruction, Launch, Region, Window
-from kernel.verify import _coverage
+from kernel.verify import coverage
 from socs.errors import AtlasError
 from socs.isa import DType, Op, Pipe
 from socs.spec import Numerics, OverflowMode, Soc
@@ -72,7 +72,7 @@ class Fused:
 
 def fuse(launch: Launch, numerics: Numerics, saturate: bool) -> Fused:
     """The one expression that all tiles of ``launch`` compute. ``AtlasError`` where there is none."""
-    for finding in _coverage(launch):
+    for finding in coverage(launch):
         raise AtlasError(f"{launch.kernel} cannot be fused: {finding}")
     found: set[tuple[str, Expression]] = set()
     for blocks in launch.blocks:

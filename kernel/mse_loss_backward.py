@@ -206,6 +206,12 @@ def plan(
         if finding.rule != "capacity":
             raise AtlasError(f"{name} on {soc.name} is not a valid program: {finding}")
         warnings.append(f"{finding.message}; the real tiling asks for this too (docs/deviations.md)")
+    needed = launch.bytes_read + launch.bytes_written
+    if soc.memory.bytes is not None and needed > soc.memory.bytes:
+        warnings.append(
+            f"the tensors need {needed:,} B, {soc.name} has {soc.memory.bytes:,} B "
+            f"({soc.origin}: memory.bytes)"
+        )
     if total >= UINT32_ELEMENTS:
         warnings.append(
             f"{total} elements: the real tiling counts in 32 bits and would wrap; 64-bit tiling used here"

@@ -38,7 +38,7 @@ def verify(launch: Launch, soc: Soc) -> list[Finding]:
     for blocks in launch.blocks:
         findings += check_program(blocks.program, soc)
         findings += _bounds(blocks, launch)
-    findings += _coverage(launch)
+    findings += coverage(launch)
     return findings
 
 
@@ -268,7 +268,7 @@ def _bounds(blocks: Blocks, launch: Launch) -> Iterable[Finding]:
                 )
 
 
-def _coverage(launch: Launch) -> Iterable[Finding]:
+def coverage(launch: Launch) -> Iterable[Finding]:
     """Every output element belongs to exactly one block, and is stored in it.
 
     A block may store an element again with the same value (the inference series does), so stores of

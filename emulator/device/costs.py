@@ -41,10 +41,10 @@ class TransferTime:
 class Costs:
     """Costs of one launch on one chip; ``used`` holds the dotted keys of the numbers read."""
 
-    def __init__(self, soc: Soc, residency: Residency) -> None:
+    def __init__(self, soc: Soc, residency: Residency, used: set[str] | None = None) -> None:
         self._soc = soc
         self._residency = residency
-        self.used: set[str] = set()
+        self.used = set() if used is None else used
         self._vector: dict[Instruction, VectorTime] = {}
         self._transfer: dict[tuple[Instruction, int], TransferTime] = {}
 

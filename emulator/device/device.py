@@ -22,11 +22,12 @@ class Device:
         self.env = simpy.Environment()
         self.offset = 0
         self.timeline = Timeline()
-        self.residency = residency(launch, soc, l2)
-        self.costs = Costs(soc, self.residency)
-        self.memory = SharedMemory(self.env, soc, self.costs.used)
-        self.launch_cycles = launch_cycles(soc, launch.block_dim, self.costs.used)
-        self.entry_cycles = entry_cycles(soc, self.costs.used)
+        used: set[str] = set()
+        self.residency = residency(launch, soc, l2, used)
+        self.costs = Costs(soc, self.residency, used)
+        self.memory = SharedMemory(self.env, soc, used)
+        self.launch_cycles = launch_cycles(soc, launch.block_dim, used)
+        self.entry_cycles = entry_cycles(soc, used)
         self.cores = [Core(self, i, blocks, self.costs) for i, blocks in enumerate(launch.blocks)]
         self.steady = Steady(self, enabled=skip)
 

@@ -41,16 +41,21 @@ class Residency:
     store_hbm: int
 
 
-def residency(launch: Launch, soc: Soc, l2: str) -> Residency:
+def residency(launch: Launch, soc: Soc, l2: str, used: set[str] | None = None) -> Residency:
     """Where the data are found.
 
     ``cold``: nothing of the inputs is in L2; the output stays there as far as it fits beside the
     inputs. ``hot``: the same launch ran before on the same buffers. Then everything hits if the
     working set fits. If not, a cache with random replacement that is swept cyclically keeps a share
     ``h = exp(-(1 - h) W / C)`` of a working set W in a capacity C; one with LRU keeps nothing.
+    ``used`` collects the keys of the numbers that decided.
     """
     footprint = launch.bytes_read + launch.bytes_written
     capacity = soc.memory.l2.bytes
+    if used is not None:
+        used.add("memory.l2.bytes")
+        if l2 == "hot" and footprint > capacity:
+            used.add("memory.l2.replacement")
     if l2 == "hot":
         miss = 1.0 - _kept(footprint / capacity, soc.memory.l2.replacement)
         return Residency(round(miss * whole), round(miss * whole))
@@ -125,7 +130,7 @@ class SharedMemory:
         self._env = env
         self.l2_grains_per_cycle = int(soc.memory.l2.bytes_per_s / soc.clock_hz * GRAINS)
         self.hbm_grains_per_cycle = int(soc.memory.hbm_bytes_per_s / soc.clock_hz * GRAINS)
-        used |= {"memory.l2.bytes_per_s", "memory.hbm_bytes_per_s", "memory.l2.bytes", "clock_hz"}
+        used |= {"memory.l2.bytes_per_s", "memory.hbm_bytes_per_s", "clock_hz"}
         self._flows: list[_Flow] = []
         self._since = 0
         self._dirty = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from types import TracebackType
 
@@ -19,7 +20,8 @@ class Steps:
         console = Console(stderr=True)
         self._progress: Progress | None = None
         self._timer: threading.Timer | None = None
-        if console.is_terminal:
+        # Rich calls any stream a terminal where FORCE_COLOR is set.
+        if console.is_terminal and sys.stderr is not None and sys.stderr.isatty():
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from emulator.device.timeline import REASON_TEXT, Reason
+from emulator.report.console import Whole
 from emulator.result import PipeRow, Result
 from kernel.tiling import Tiling
 from socs.isa import Pipe
@@ -21,7 +23,7 @@ def result_report(result: Result) -> Group:
     """Everything about a result, for a terminal of 80 columns."""
     parts: list[RenderableType] = [_head(result)]
     if result.pipes:
-        parts += [Text(), pipe_table(result), Text(), *_reasons(result)]
+        parts += [Text(), Whole(pipe_table(result)), Text(), *_reasons(result)]
     parts += [Text(), *_trust(result)]
     return Group(*parts)
 
@@ -40,12 +42,13 @@ def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
     shape = ", ".join(map(str, result.shapes["self"]))
     yield "tensors", f"\\[{shape}] {result.dtype}"
     soc = result.soc
-    yield "chip", f"{soc.name}: {soc.vector_cores} vector cores, {soc.clock_hz / 1e6:,.0f} MHz"
+    name = escape(soc.name)  # a user's file may put anything there
+    yield "chip", f"{name}: {soc.vector_cores} vector cores, {soc.clock_hz / 1e6:,.0f} MHz"
     if result.stand_in_for:
         yield (
             "kernel",
-            f"{result.kernel}, [yellow]standing in for {result.stand_in_for}[/yellow], "
-            f"which {soc.name} runs here",
+            f"{result.kernel}, [yellow]standing in for {escape(result.stand_in_for)}[/yellow], "
+            f"which {name} runs here",
         )
     else:
         yield "kernel", result.kernel

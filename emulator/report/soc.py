@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from emulator.report.console import Whole
 from socs.isa import DType
 from socs.spec import Soc, Source
 
@@ -19,7 +20,7 @@ _KEY_WIDTH = 41
 # ---- the catalogue ------------------------------------------------------------------------------
 
 
-def catalogue_table(socs: Sequence[Soc]) -> Table:
+def catalogue_table(socs: Sequence[Soc]) -> Whole:
     """One row per chip. ``bf16``: ``yes`` (arithmetic and casts), ``casts`` alone, or ``no``."""
     # Units stand in the head and products are counted, so that a row fits on 80 columns.
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
@@ -45,7 +46,7 @@ def catalogue_table(socs: Sequence[Soc]) -> Table:
             f"{soc.memory.l2.bytes / 2**20:.5g}",
             soc.numerics.default_overflow_mode,
         )
-    return table
+    return Whole(table)
 
 
 def catalogue_json(socs: Iterable[Soc]) -> dict[str, Any]:

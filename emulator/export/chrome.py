@@ -40,6 +40,7 @@ def chrome_trace(result: Result) -> str:
             "tool": "atlas-emulator",
             "soc": result.soc.name,
             "kernel": result.kernel,
+            "stand_in_for": result.stand_in_for,
             "cycles": result.cycles,
             "clock_hz": result.soc.clock_hz,
         },

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import operator as operators
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from emulator import backend as backends
 from emulator.arrays import as_tensor, bfloat16, check_out, dtype_name
 from emulator.result import Result
 from kernel.mse_loss_backward import (
+    MAX_ELEMENTS,
     OPERATOR,
     PARAM_INVALID,
     TENSORS,
@@ -43,6 +45,8 @@ def soc(name: SocLike, overrides: Mapping[str, object] | None = None) -> Soc:
 
     ``soc("Ascend910B3", {"memory.hbm_bytes_per_s": 1.2e12})``. Raises ``AtlasError``.
     """
+    if overrides is not None and not isinstance(overrides, Mapping):
+        raise AtlasError(f"overrides = {overrides!r}: must map dotted keys to numbers")
     if isinstance(name, Soc):
         if overrides:
             raise AtlasError("overrides need a name, a product or a file, not a chip that is loaded already")
@@ -70,7 +74,8 @@ def run(
     """Bits and time of one call.
 
     ``tensors``: ``grad_output``, ``self`` and ``target``, array-likes of one shape (rank 0 to 8) and one
-    dtype that the chip takes. ``out``: where to write, else a new array; ``Result.output`` is it.
+    dtype that the chip takes. ``out``: where to write, else a new array; ``Result.output`` is it (of
+    a torch tensor its NumPy view).
     ``tiling``: ``tile_length`` and ``buffer_num`` in elements and buffers, ``block_dim`` in cores.
     ``l2``: ``cold`` or ``hot``. ``overflow``: ``inf_nan`` or ``saturation`` where the chip has both.
     ``bits``: ``compiled`` (fused, fast) or ``interpreted`` (instruction by instruction); equal results.
@@ -104,11 +109,11 @@ def mse_loss_backward(
     out: object = None,
     backend: str | None = None,
     overflow: str | None = None,
-) -> NDArray[Any]:
+) -> Any:
     """The gradient that the chip writes, bit for bit; nothing is timed.
 
     Arrays of one shape and one dtype (float32, float16, bfloat16 as ``ml_dtypes.bfloat16``; torch tensors
-    too). Returns ``out``, or a new array of that shape and dtype. Raises ``AtlasError``.
+    too). Returns ``out`` itself, or a new NumPy array of that shape and dtype. Raises ``AtlasError``.
     """
     result = _run(
         OPERATOR,
@@ -126,7 +131,7 @@ def mse_loss_backward(
         timed=False,
     )
     assert result.output is not None
-    return result.output
+    return result.output if out is None else out
 
 
 def predict(
@@ -150,23 +155,23 @@ def predict(
     _check_operator(operator)
     _check_choice("l2", l2, L2_STATES)
     _check_choice("engine", engine or "simpy", ENGINES)
+    if not isinstance(dtype, str) or not dtype:
+        raise AtlasError(f"dtype = {dtype!r}: must be the name of a dtype, such as float32")
     check_dtypes(chip, dtype, dtype, dtype)
+    own = _dims("shape", shape)
+    grad = own if grad_shape is None else _dims("grad_shape", grad_shape)
+    target = own if target_shape is None else _dims("target_shape", target_shape)
     made = plan(
         chip,
-        shape=shape,
+        shape=own,
         dtype=DType(dtype),
         reduction=Reduction.parse(reduction),
-        grad_shape=grad_shape,
-        target_shape=target_shape,
+        grad_shape=grad,
+        target_shape=target,
         kernel=kernel,
         options=_options(tiling),
     )
-    own = tuple(int(d) for d in shape)
-    shapes = {
-        "grad_output": own if grad_shape is None else tuple(grad_shape),
-        "self": own,
-        "target": own if target_shape is None else tuple(target_shape),
-    }
+    shapes = {"grad_output": grad, "self": own, "target": target}
     mode = chip.numerics.default_overflow_mode
     call = backends.Call(made, shapes, {}, None, l2, mode, timed=True, bits="compiled")
     return backends.find("emulated")[1].run(call)
@@ -243,12 +248,37 @@ def _options(tiling: TilingOptions | Mapping[str, int] | None) -> TilingOptions:
     if tiling is None:
         return TilingOptions()
     if isinstance(tiling, TilingOptions):
-        return tiling
+        tiling = asdict(tiling)
     known = ("tile_length", "buffer_num", "block_dim")
-    for key in tiling:
+    if not isinstance(tiling, Mapping):
+        raise AtlasError(f"tiling = {tiling!r}: must map {', '.join(known)} to whole numbers")
+    for key, value in tiling.items():
         if key not in known:
             raise AtlasError(f"tiling has no {key!r}: it takes {', '.join(known)}")
-    return TilingOptions(**{key: int(value) for key, value in tiling.items()})
+        if value is not None and not _is_whole(value):
+            raise AtlasError(f"{key} = {value!r}: must be a whole number")
+    return TilingOptions(**{k: None if v is None else operators.index(v) for k, v in tiling.items()})
+
+
+def _is_whole(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_))
+
+
+def _dims(name: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions, each small enough that NumPy can broadcast with it."""
+    if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
+        raise AtlasError(f"{name} = {shape!r}: must be a sequence of whole numbers")
+    given = tuple(shape)
+    for dim in given:
+        if not _is_whole(dim):
+            raise AtlasError(f"{name} = {given!r}: {dim!r} must be a whole number")
+    dims = tuple(operators.index(dim) for dim in given)
+    for dim in dims:
+        if dim < 0:
+            raise AtlasError(f"{name} {list(dims)}: dimension {dim} is negative", status=PARAM_INVALID)
+        if dim > MAX_ELEMENTS:
+            raise AtlasError(f"{name} {list(dims)}: dimension {dim} is more than {MAX_ELEMENTS}")
+    return dims
 
 
 def _check_operator(operator: str) -> None:

@@ -42,7 +42,8 @@ def _compute(call: Call) -> None:
 
 
 def _flat(array: NDArray[Any], carrier: type[np.generic]) -> NDArray[Any]:
-    return array.reshape(-1).view(carrier)
+    # asarray: a subclass such as np.matrix may keep its two dimensions.
+    return np.asarray(array).reshape(-1).view(carrier)
 
 
 def _answer(call: Call) -> Result:
@@ -53,8 +54,15 @@ def _answer(call: Call) -> Result:
         from emulator.device.bound import bounds
         from emulator.device.device import simulate
 
-        timeline, device = simulate(launch, soc, l2=call.l2)
-        limits, used = bounds(launch, device), device.costs.used
+        try:
+            timeline, device = simulate(launch, soc, l2=call.l2)
+            limits, used = bounds(launch, device), device.costs.used
+        except (OverflowError, ZeroDivisionError) as error:
+            # Each number alone keeps its rule, but a rate per cycle of theirs comes to nothing or no end.
+            raise AtlasError(
+                f"{soc.name}: a clock of {soc.clock_hz:g} Hz with these rates and latencies gives no "
+                f"finite number of cycles ({error})"
+            ) from error
     cycles = timeline.cycles if timeline else 0
     return Result(
         operator=plan.operator,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -36,9 +40,10 @@ SetOption = Annotated[
 ReductionOption = Annotated[str, typer.Option("--reduction", help="none, mean or sum.")]
 L2Option = Annotated[str, typer.Option("--l2", help="cold or hot: whether the data are in L2 already.")]
 KernelOption = Annotated[str | None, typer.Option("--kernel", help="Another kernel than the chip's own.")]
-TileOption = Annotated[int | None, typer.Option("--tile-length", help="Elements of a tile.")]
-BufferOption = Annotated[int | None, typer.Option("--buffer-num", help="Buffers of a queue.")]
-BlockOption = Annotated[int | None, typer.Option("--block-dim", help="Blocks, one per core.")]
+# Text, so that what is no number is refused in our words and with its value.
+TileOption = Annotated[str | None, typer.Option("--tile-length", metavar="N", help="Elements of a tile.")]
+BufferOption = Annotated[str | None, typer.Option("--buffer-num", metavar="N", help="Buffers of a queue.")]
+BlockOption = Annotated[str | None, typer.Option("--block-dim", metavar="N", help="Blocks, one per core.")]
 EngineOption = Annotated[str | None, typer.Option("--engine", help="simpy.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 TraceOption = Annotated[
@@ -105,14 +110,14 @@ def run(
     from emulator import api, files
     from emulator.report.progress import Steps
 
-    _check_outputs(output, trace, report)
+    _check_outputs(output, trace, report, (file, grad, self_, target))
     single = any(path is not None for path in (grad, self_, target))
     if file is None and not single:
         file = files.example_path()
         _say(
             f"no file given: the example, {file.name} (linear regression on the diabetes data, 442 patients)"
         )
-    with Steps(4) as progress:
+    with Steps(3) as progress:
         progress.step("reading")
         tensors: dict[str, Any] = {}
         tensors |= files.load_tensors(file, grad=grad, self_=self_, target=target)
@@ -132,7 +137,6 @@ def run(
         )
         progress.step("writing")
         written = _write(result, output, trace, report)
-        progress.step("done")
     _show(result, as_json, written)
 
 
@@ -160,7 +164,7 @@ def predict(
     from emulator import api
     from emulator.report.progress import Steps
 
-    _check_outputs(None, trace, report)
+    _check_outputs(None, trace, report, ())
     with Steps(2) as progress:
         progress.step("timing")
         result = api.predict(
@@ -214,35 +218,92 @@ def main() -> None:
     """Entry point: errors are one line on standard error, with exit status 2."""
     from socs.errors import AtlasError
 
+    for stream in (sys.stdout, sys.stderr):
+        # A locale without the letters of a name or of a unit is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        status = app(standalone_mode=False)
     except AtlasError as error:
         _fail(str(error))
+    except typer.Abort:
+        raise SystemExit(_INTERRUPTED) from None
     except MemoryError:
         _fail("not enough memory for these tensors")
-    except BrokenPipeError:
-        # The reader of our output has gone; nothing more can be said to it.
-        sys.stdout = None
-        raise SystemExit(0) from None
+    except OSError as error:
+        # Files have errors of their own, so that this is about a standard stream.
+        _let_go(sys.stdout)
+        _fail(f"standard output: {error.strerror or error}")
+    except Exception as error:
+        # Of Click's errors, which Typer brings along in some versions: only their shape is common.
+        if not hasattr(error, "format_message") or not hasattr(error, "exit_code"):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # whose message is the help
+            _end(error.format_message())
+        _fail(error.format_message())
+    else:
+        raise SystemExit(status)
 
 
-def _fail(message: str) -> None:
-    typer.echo(f"atlas-emu: error: {' '.join(message.split())}", err=True)
-    raise SystemExit(2)
+_INTERRUPTED = 130
+"""What a shell reports for a process that Ctrl-C ended."""
+
+
+def _fail(message: str) -> NoReturn:
+    _end(f"atlas-emu: error: {' '.join(message.split())}")
+
+
+def _end(message: str) -> NoReturn:
+    # Where even standard error takes nothing, the status still tells.
+    with contextlib.suppress(OSError):
+        typer.echo(message, err=True)
+    _let_go(sys.stderr)
+    raise SystemExit(2) from None
+
+
+def _let_go(stream: TextIO | None) -> None:
+    """Flush ``stream``; if that cannot be, send what is left nowhere: the interpreter flushes again."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno() if stream is not None else 1)
+            os.close(nowhere)
 
 
 def _say(message: str) -> None:
-    typer.echo(f"atlas-emu: {message}", err=True)
+    with contextlib.suppress(OSError):
+        typer.echo(f"atlas-emu: {message}", err=True)
 
 
 def _print(what: RenderableType) -> None:
-    from rich.console import Console
+    from emulator.report.console import terminal, trimmed
 
-    Console(highlight=False).print(what)
+    # Captured, since Rich ends the process by itself when the reader has gone.
+    console = terminal()
+    with console.capture() as captured:
+        console.print(what, crop=False)
+    _out(trimmed(captured.get()))
+
+
+def _out(text: str) -> None:
+    # Not typer.echo, which would take away colours that FORCE_COLOR asked for.
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (``| head``), which is no failure.
+        _let_go(sys.stdout)
+        raise SystemExit(0) from None
 
 
 def _json(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    # ASCII alone: whole in every encoding of standard output, whatever a path or a source holds.
+    _out(json.dumps(document, indent=2) + "\n")
 
 
 def _pairs(texts: list[str] | None) -> Mapping[str, object] | None:
@@ -260,22 +321,39 @@ def _pairs(texts: list[str] | None) -> Mapping[str, object] | None:
 def _shape(text: str, option: str) -> tuple[int, ...]:
     from socs.errors import AtlasError
 
-    inner = text.strip().removeprefix("(").removesuffix(")").removeprefix("[").removesuffix("]").strip(" ,")
-    if not inner:
-        return ()
+    inner = text.strip()
+    if inner[:1] + inner[-1:] in ("()", "[]"):
+        inner = inner[1:-1].strip().removesuffix(",")
+        if not inner:
+            return ()
     try:
         return tuple(int(part) for part in inner.replace("x", ",").split(","))
     except ValueError:
         raise AtlasError(f"{option} {text!r}: must be integers separated by commas, as 1024,65536") from None
 
 
-def _tiling(tile_length: int | None, buffer_num: int | None, block_dim: int | None) -> Any:
+def _tiling(tile_length: str | None, buffer_num: str | None, block_dim: str | None) -> Any:
     from kernel.tiling import TilingOptions
 
-    return TilingOptions(tile_length, buffer_num, block_dim)
+    return TilingOptions(
+        _integer(tile_length, "--tile-length"),
+        _integer(buffer_num, "--buffer-num"),
+        _integer(block_dim, "--block-dim"),
+    )
 
 
-def _check_outputs(output: Path | None, trace: Path | None, report: Path | None) -> None:
+def _integer(text: str | None, option: str) -> int | None:
+    from socs.errors import AtlasError
+
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise AtlasError(f"{option} {text!r}: must be a whole number") from None
+
+
+def _check_outputs(
+    output: Path | None, trace: Path | None, report: Path | None, inputs: tuple[Path | None, ...]
+) -> None:
     from emulator import files
     from emulator.report.save import SUFFIXES
     from socs.errors import AtlasError
@@ -286,23 +364,50 @@ def _check_outputs(output: Path | None, trace: Path | None, report: Path | None)
         files.check_writable(trace)
     if report is not None:
         files.check_writable(report, SUFFIXES)
-    chosen = [path.resolve() for path in (output, trace, report) if path is not None]
-    if len(set(chosen)) < len(chosen):
-        raise AtlasError(f"{chosen[0]}: two outputs cannot go into one file")
+    chosen = [path for path in (output, trace, report) if path is not None]
+    resolved = [path.resolve() for path in chosen]
+    for index, path in enumerate(resolved):
+        if path in resolved[:index]:
+            raise AtlasError(f"{chosen[index]}: two outputs cannot go into one file")
+    for path in chosen:
+        if any(read is not None and _same_file(path, read) for read in inputs):
+            raise AtlasError(f"{path}: is an input, which an output may not replace")
+        if _is_stdout(path):
+            raise AtlasError(f"{path}: is standard output, which the result itself goes to")
+
+
+def _same_file(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_stdout(path: Path) -> bool:
+    """Whether both are one file or pipe; a device such as ``/dev/null`` may well be both."""
+    try:
+        ours, given = os.fstat(sys.stdout.fileno()), path.stat()
+    except (OSError, ValueError, AttributeError):
+        return False
+    return os.path.samestat(ours, given) and not stat.S_ISCHR(given.st_mode)
 
 
 def _write(result: Result, output: Path | None, trace: Path | None, report: Path | None) -> list[str]:
     from emulator import files
 
+    # What may be refused comes before the first file is written.
+    text = None
+    if trace is not None:
+        from emulator.export.chrome import chrome_trace
+
+        text = chrome_trace(result)
     written = []
     if output is not None:
         assert result.output is not None
         files.save_tensor(output, result.output)
         written.append(f"gradient: {output}")
-    if trace is not None:
-        from emulator.export.chrome import chrome_trace
-
-        files.write_text_atomic(trace, chrome_trace(result))
+    if trace is not None and text is not None:
+        files.write_text_atomic(trace, text)
         written.append(f"trace: {trace} (open it at ui.perfetto.dev or in MindStudio Insight)")
     if report is not None:
         from emulator.report.run import result_report
@@ -320,8 +425,7 @@ def _show(result: Result, as_json: bool, written: list[str]) -> None:
     from emulator.report.run import result_report
 
     _print(result_report(result))
-    for line in written:
-        typer.echo(line)
+    _out("".join(f"{line}\n" for line in written))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def test_interpreter_compiler_and_numpy_give_the_same_bits(
     name: str, dtype: DType, reduction: Reduction
 ) -> None:
     soc = socs.load(name)
-    tensors = inputs_of(dtype, 20_003, seed=int(reduction))
+    tensors = inputs_of(dtype, 5_003, seed=int(reduction))
     n = tensors["out"].size
     launch = planned(soc, dtype, n, reduction).launch
     assert launch is not None
@@ -137,7 +137,7 @@ def test_the_result_is_rounded_once_and_never_contracted() -> None:
     assert one(A2, F32, 0x00000000, 0x00000000, 0xBF800000) == 0x80000000  # 0 * -1
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     chip_dtype=st.sampled_from(chip_dtypes()),
     n=st.integers(1, 3000),
@@ -172,7 +172,7 @@ def test_bits_do_not_depend_on_the_threads_or_on_streaming(
     soc, n = socs.load(A2), 5 * 65_536 + 77
     tensors = random_tensors(dtype, n, 9)
     oracle = expected(tensors, dtype, coefficient((n,), Reduction.MEAN), saturate=False)
-    for threads in (1, 2, 3, 5, 64):
+    for threads in (1, 2, 5):
         mine = {**tensors, "out": tensors["out"].copy()}
         execute(launched(soc, dtype, n), soc, mine, threads=threads)
         np.testing.assert_array_equal(as_bits(mine["out"]), oracle, err_msg=f"{threads} threads")

@@ -209,8 +209,13 @@ def test_another_text_of_the_numerics_gives_another_file(
 PROCESS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from test_compiled_kernels import check
-check()
+from mse_oracle import launched, random_tensors
+import socs
+from kernel.compile import execute
+from socs.isa import DType
+tensors = random_tensors(DType.FLOAT16, 3001, 6)
+execute(launched("Ascend910B4-1", DType.FLOAT16, 3001), socs.load("Ascend910B4-1"), tensors)
+tensors["out"].tofile(sys.argv[2])
 """
 
 
@@ -219,18 +224,23 @@ def test_processes_may_start_together_with_an_empty_cache(tmp_path: Path) -> Non
     environment = {**os.environ, "ATLAS_EMU_CACHE": str(tmp_path)}
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(here)],
+            [sys.executable, "-c", PROCESS, str(here), str(tmp_path / f"{which}.bits")],
             env=environment,
             cwd=here.parents[1],
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(2)
+        for which in range(2)
     ]
     for process in started:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
         assert errors == ""
+    tensors = random_tensors(F16, 3001, 6)
+    oracle = expected(tensors, F16, coefficient((3001,), Reduction.MEAN), saturate=False)
+    for which in range(2):
+        bits = np.fromfile(tmp_path / f"{which}.bits", np.uint16)
+        np.testing.assert_array_equal(bits, oracle)
     assert len(list((tmp_path / "kernels").glob("*.py"))) == 1
     assert not list(tmp_path.rglob("*.tmp"))
 

@@ -78,7 +78,7 @@ SIZES = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     n=SIZES,
     dtype=st.sampled_from([F32, F16, BF16]),
@@ -225,7 +225,7 @@ def test_tiles_hold_every_element_once_and_fit_their_buffers(name: str, dtype: D
             assert [tiles[i].last for i in range(len(tiles))] == [*[False] * (len(tiles) - 1), True]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     n=st.integers(1, 2**40),
     name=st.sampled_from(ARCHS),

@@ -158,7 +158,7 @@ def joined(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
 SHAPE = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SHAPE, SHAPE, SHAPE)
 def test_shapes_join_by_the_documented_rule(a: Any, b: Any, c: Any) -> None:
     shape = joined(a, b, c)

@@ -56,7 +56,7 @@ class Unfolding:
         core.Core._fold = self._before  # type: ignore[method-assign]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     count=st.integers(1, 60),
     tile=st.integers(1, 200),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator as operators
 import os
 from collections.abc import Mapping, Sequence
@@ -265,7 +266,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _dims(name: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The dimensions, each small enough that NumPy can broadcast with it."""
+    """The dimensions, few enough elements for NumPy to broadcast with."""
     if isinstance(shape, (str, bytes)) or not hasattr(shape, "__iter__"):
         raise AtlasError(f"{name} = {shape!r}: must be a sequence of whole numbers")
     given = tuple(shape)
@@ -278,6 +279,10 @@ def _dims(name: str, shape: Sequence[int]) -> tuple[int, ...]:
             raise AtlasError(f"{name} {list(dims)}: dimension {dim} is negative", status=PARAM_INVALID)
         if dim > MAX_ELEMENTS:
             raise AtlasError(f"{name} {list(dims)}: dimension {dim} is more than {MAX_ELEMENTS}")
+    # NumPy would call the product of such dimensions impossible to broadcast.
+    total = math.prod(dim for dim in dims if dim)
+    if total > MAX_ELEMENTS:
+        raise AtlasError(f"{name} {list(dims)}: {total} elements are more than {MAX_ELEMENTS}")
     return dims
 
 

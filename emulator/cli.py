@@ -223,7 +223,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name="atlas-emu", standalone_mode=False)
     except AtlasError as error:
         _fail(str(error))
     except typer.Abort:

@@ -32,7 +32,8 @@ def chrome_trace(result: Result) -> str:
     if timeline.repeats and len(spans) == len(timeline.spans):
         for repeat in timeline.repeats:
             events += _skipped(result, repeat)
-    events.sort(key=lambda e: (e["ph"] != "M", e.get("ts", 0.0), e["pid"], e["tid"]))
+    # Slices of no whole nanosecond come before the one that begins with them.
+    events.sort(key=lambda e: (e["ph"] != "M", e.get("ts", 0.0), e.get("dur", 0.0), e["pid"], e["tid"]))
     document = {
         "traceEvents": events,
         "displayTimeUnit": "ns",

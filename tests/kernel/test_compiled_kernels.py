@@ -19,7 +19,7 @@ from kernel import compile as compiled
 from kernel.compile import cache_dir, execute, fuse
 from kernel.mse_loss_backward import Reduction, coefficient
 from kernel.numerics import vector
-from kernel.program import Instruction, Launch, Loop, Window
+from kernel.program import Instruction, Launch, Loop, Region, Window
 from socs.errors import AtlasError
 from socs.isa import DType, Op
 
@@ -73,6 +73,17 @@ def other_sum_in_tile_1(i: Instruction) -> list[Instruction]:
     return [replace(i, srcs=i.srcs[::-1])] if i.op is Op.SUB and i.tile == 1 else [i]
 
 
+def partly_overwritten(i: Instruction) -> list[Instruction]:
+    """Eight elements in the middle of the loaded target are replaced by others."""
+    if source(i) != "target":
+        return [i]
+    assert isinstance(i.dst, Region)
+    (window,) = i.srcs
+    assert isinstance(window, Window)
+    hole = replace(i.dst, address=i.dst.address + 32, count=8)
+    return [i, replace(i, dst=hole, srcs=(replace(window, count=8),))]
+
+
 def short_store(i: Instruction) -> list[Instruction]:
     return [replace(i, dst=replace(i.dst, count=i.dst.count - 1))] if isinstance(i.dst, Window) else [i]
 
@@ -83,6 +94,7 @@ def short_store(i: Instruction) -> list[Instruction]:
         (shifted_load, "combines different elements: not elementwise"),
         (swapped_halves, "stores element 0 at 64: not elementwise"),
         (without_later_load, "combines different elements: not elementwise"),
+        (partly_overwritten, "which holds no float32 value"),
         (other_sum_in_tile_1, "its tiles compute 2 different things"),
         (short_store, "cannot be fused: coverage"),
     ],

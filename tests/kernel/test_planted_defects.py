@@ -297,6 +297,40 @@ def test_a_store_of_the_loop_that_does_not_move_on_is_found(depth: int, which: i
     assert "coverage" in rules(changed(launch, is_op(Op.COPY_OUT, depth + which), stay))
 
 
+def test_a_loop_that_leaves_gaps_is_found_even_where_its_ends_are_covered() -> None:
+    launch = good(tiles=40)
+    items = list(launch.blocks[0].program.items)
+    after = next(i for i, item in enumerate(items) if isinstance(item, Loop)) + 1
+    store = after + position(items[after:], is_op(Op.COPY_OUT))
+    last = items[store]
+    assert isinstance(last, Instruction)
+    assert isinstance(last.dst, Window)
+    wider = replace(last.dst, offset=last.dst.offset - 1, count=last.dst.count + 1)
+    items[store] = replace(last, dst=wider)
+
+    def shorten(i: Instruction) -> list[Instruction]:
+        assert isinstance(i.dst, Window)
+        return [replace(i, dst=replace(i.dst, count=63))]
+
+    broken = changed(with_items(launch, items), is_op(Op.COPY_OUT, 1), shorten)
+    assert "the loop leaves gaps in out" in {finding.message for finding in verify(broken, SOC)}
+
+
+def test_a_race_between_two_trips_of_a_loop_is_found() -> None:
+    """Each trip loads and stores in order; nothing makes the next load wait for the store before it."""
+    core = Core(80)
+    buffer, loaded = core.buffer("b", F32, 8), core.event(Pipe.MTE2, Pipe.MTE3)
+    core.copy_in(buffer, Window("self", F32, 0, 8))
+    core.set_flag(loaded)
+    core.wait_flag(loaded)
+    core.copy_out(Window("out", F32, 0, 8), buffer)
+    program = core.finish()
+    assert check_program(program, SOC) == []
+    body = tuple(item for item in program.items if isinstance(item, Instruction))
+    found = check_program(replace(program, items=(Loop(body, 10, 1),)), SOC)
+    assert {finding.rule for finding in found} == {"race", "flags"}
+
+
 def test_a_missing_store_and_a_store_into_the_next_block_are_found() -> None:
     assert rules(changed(good(), is_op(Op.COPY_OUT, 1), DROP)) == {"coverage"}
     launch = launched(SOC.name, F32, 192 * 3, tile_length=64, block_dim=3)

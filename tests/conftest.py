@@ -1,0 +1,40 @@
+"""For all tests: goldens that one flag writes anew, and a cache that is not the user's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew; then read it")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden(name, text)``: the text is what ``tests/golden/name`` holds."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8"), "see --update-golden"
+
+    return check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled kernels go to a folder of the test run, never to the user's cache."""
+    before = os.environ.get("ATLAS_EMU_CACHE")
+    os.environ["ATLAS_EMU_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["ATLAS_EMU_CACHE"]
+    else:
+        os.environ["ATLAS_EMU_CACHE"] = before

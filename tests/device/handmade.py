@@ -113,7 +113,7 @@ def everything(timeline: Timeline) -> tuple[Any, ...]:
 
 
 @st.composite
-def real_launches(draw: st.DrawFn, most: int = 6_000) -> tuple[Soc, Launch, str]:
+def real_launches(draw: st.DrawFn, most: int = 3_000) -> tuple[Soc, Launch, str]:
     """(chip, launch of the real kernel, l2) with at most ``most`` instructions."""
     name = draw(st.sampled_from(socs.names()))
     soc = socs.load(name)

@@ -70,7 +70,7 @@ def check_spans(timeline: Timeline) -> None:
             assert added == +sums.cycles
 
 
-@settings(SAME_EVERY_TIME, max_examples=80)
+@settings(SAME_EVERY_TIME, max_examples=50)
 @given(case=real_launches(most=3_000))
 def test_the_spans_of_a_pipe_tile_its_time_and_sum_to_its_totals(case: tuple[Soc, Launch, str]) -> None:
     soc, launch, l2 = case

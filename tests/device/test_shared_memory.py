@@ -8,7 +8,19 @@ from fractions import Fraction
 
 import pytest
 import simpy
-from handmade import F32, GENERATIONS, at, bare, cut, gm, launch_of, program, real_launches, spans
+from handmade import (
+    F32,
+    GENERATIONS,
+    at,
+    bare,
+    cut,
+    gm,
+    launch_of,
+    mixed_launches,
+    program,
+    real_launches,
+    spans,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -242,6 +254,18 @@ def test_more_bandwidth_never_slows_a_launch_down(
     present = dict(soc.numbers())[key]
     faster = socs.load(soc.name, {key: present * more})
     assert simulate(launch, faster, l2=l2)[0].cycles <= simulate(launch, soc, l2=l2)[0].cycles
+
+
+@settings(deadline=None, max_examples=25, derandomize=True)
+@given(case=mixed_launches(trips=12), more=st.sampled_from((1.003, 1.03, 1.3, 4.0)))
+def test_more_bandwidth_costs_unlike_groups_at_most_a_thousandth(
+    case: tuple[Soc, Launch, str], more: float
+) -> None:
+    """Groups that meet at other moments can lose cycles: 6 of 19,010 was the most in 1,400 launches."""
+    soc, launch, l2 = case
+    for key in ("memory.hbm_bytes_per_s", "memory.l2.bytes_per_s"):
+        faster = socs.load(soc.name, {key: dict(soc.numbers())[key] * more})
+        assert simulate(launch, faster, l2=l2)[0].cycles <= 1.001 * simulate(launch, soc, l2=l2)[0].cycles
 
 
 @pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.FLOAT16])

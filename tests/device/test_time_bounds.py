@@ -28,7 +28,7 @@ from socs.isa import DType, Pipe
 from socs.spec import Soc
 
 
-@settings(SAME_EVERY_TIME, max_examples=200)
+@settings(SAME_EVERY_TIME, max_examples=100)
 @given(case=real_launches(most=1 << 60))
 def test_cycles_lie_between_the_bounds(case: tuple[Soc, Launch, str]) -> None:
     soc, launch, l2 = case
@@ -38,7 +38,7 @@ def test_cycles_lie_between_the_bounds(case: tuple[Soc, Launch, str]) -> None:
     assert found.lower == max(found.limits.values()) == found.limits[found.limiter]
 
 
-@settings(SAME_EVERY_TIME, max_examples=80)
+@settings(SAME_EVERY_TIME, max_examples=40)
 @given(case=mixed_launches())
 def test_cycles_of_several_groups_lie_between_the_bounds(case: tuple[Soc, Launch, str]) -> None:
     soc, launch, l2 = case

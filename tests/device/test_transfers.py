@@ -178,6 +178,16 @@ def test_a_store_whose_time_is_a_whole_number_of_cycles_is_not_called_contended(
     assert timeline.cores[0].pipes[Pipe.MTE3].of(Reason.MEMORY) == 0
 
 
+def test_a_transfer_moves_what_is_issued_and_not_what_is_useful() -> None:
+    def write(core: Core) -> None:
+        core.copy_in(at(0, 1024), gm(10), issued=1024)
+        core.copy_out(gm(10, name="out"), at(0, 1024), issued=1024)
+
+    timeline, _ = run(bare("Ascend910B3"), write)
+    (load,), (store,) = spans(timeline, Pipe.MTE2, "copy_in"), spans(timeline, Pipe.MTE3, "copy_out")
+    assert (load.end - load.start, store.end - store.start) == (286, 183)  # those of 4 KB
+
+
 def test_a_longer_transfer_never_takes_less() -> None:
     soc = bare("Ascend910B3")
     for l2 in ("hot", "cold"):

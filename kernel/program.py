@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from kernel.layout import Layout, contiguous_strides
 from socs.isa import DType, Memory, Op, Pipe, RoundMode
 
 
@@ -180,12 +181,22 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class TensorArg:
-    """A tensor argument of a launch: name, dtype, number of elements."""
+    """A tensor argument of a launch.
+
+    ``length`` elements of the launch's index space, in row-major order. ``layout`` says where they lie in
+    the tensor's storage; without one, element *i* is element *i*.
+    """
 
     name: str
     dtype: DType
     length: int
     written: bool = False
+    layout: Layout | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the distinct elements that are touched."""
+        return (self.layout.distinct if self.layout else self.length) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +207,15 @@ class Launch:
     blocks: tuple[Blocks, ...]
     tensors: tuple[TensorArg, ...]
     scalars: dict[str, float] = field(default_factory=dict)
+    shape: tuple[int, ...] | None = None
+    """The index space that the blocks cut, where a tensor has a layout."""
+
+    def layout(self, tensor: TensorArg) -> Layout:
+        """Where the elements of ``tensor`` lie."""
+        if tensor.layout is not None:
+            return tensor.layout
+        shape = self.shape if self.shape is not None else (tensor.length,)
+        return Layout(shape, contiguous_strides(shape))
 
     @property
     def block_dim(self) -> int:
@@ -203,8 +223,8 @@ class Launch:
 
     @property
     def bytes_read(self) -> int:
-        return sum(t.length * t.dtype.itemsize for t in self.tensors if not t.written)
+        return sum(t.bytes for t in self.tensors if not t.written)
 
     @property
     def bytes_written(self) -> int:
-        return sum(t.length * t.dtype.itemsize for t in self.tensors if t.written)
+        return sum(t.bytes for t in self.tensors if t.written)

@@ -16,7 +16,8 @@ from mse_oracle import as_bits, expected, launched, random_tensors
 
 import socs
 from kernel import compile as compiled
-from kernel.compile import cache_dir, execute, fuse
+from kernel.compile import cache_dir, execute
+from kernel.fuse import fuse
 from kernel.mse_loss_backward import Reduction, coefficient
 from kernel.numerics import vector
 from kernel.program import Instruction, Launch, Loop, Region, Window

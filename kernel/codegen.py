@@ -1,0 +1,272 @@
+"""The source of a fused loop, from the expression and the way each tensor is walked through.
+
+``run(first, last, low, high, *tensors, *scalars, dims, strides, offsets)`` handles the rows ``first`` ..
+``last`` of the index space (all axes but the innermost) and of each the elements ``low`` .. ``high``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kernel.fuse import Expression, Fused, Load
+from socs.isa import DType
+
+TURN_TILE = 64
+"""Edge, in elements, of the square in which a turned tensor is transposed; it fits a first-level cache."""
+
+
+class Step(StrEnum):
+    """How a tensor is walked along the innermost axis."""
+
+    RUN = "run"
+    """Element by element, through consecutive storage."""
+    ONE = "one"
+    """The same element again and again."""
+    STRIDE = "stride"
+    """In steps of any size."""
+    TURN = "turn"
+    """In steps of any size, but consecutively along the axis before: read in squares, transposed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The steps of the tensors, in the order of ``Fused.tensors``; ``streamed``: past the caches."""
+
+    steps: tuple[Step, ...]
+    streamed: bool
+
+    @property
+    def turned(self) -> bool:
+        return Step.TURN in self.steps
+
+
+def source_of(fused: Fused, walk: Walk) -> str:
+    """A Python module with ``run``; compiled by Numba, or run as it stands without the JIT."""
+    names = [name for name, _ in fused.tensors]
+    tensors = {name: f"t{i}" for i, name in enumerate(names)}
+    steps = dict(zip(names, walk.steps, strict=True))
+    scalars = [f"s{i}" for i in range(len(fused.scalars))]
+    inputs = [name for name in names if name != fused.output]
+    elements = {name: f"x{i}" for i, name in enumerate(inputs)}
+    lines, result, used = _statements(fused, elements, dict(zip(fused.scalars, scalars, strict=True)))
+    line = _Line(fused, inputs, tensors, steps, scalars)
+    carriers = {name: "float32" if dtype is DType.FLOAT32 else "uint16" for name, dtype in fused.tensors}
+    signature = ", ".join(
+        [
+            *["types.int64"] * 4,
+            *(
+                f"types.Array(types.{carriers[name]}, 1, 'C', readonly={name != fused.output})"
+                for name in names
+            ),
+            *["types.float32"] * len(scalars),
+            *("types.int64[::1]", "types.int64[:, ::1]", "types.int64[::1]"),
+        ]
+    )
+    head = ["first", "last", "low", "high", *tensors.values(), *scalars, "dims", "strides", "offsets"]
+    body = _turned_rows(names, steps, tensors, carriers, line) if walk.turned else _rows(names, line)
+    return "\n".join(
+        [
+            '"""Generated from a recorded kernel; safe to delete."""',
+            "",
+            "import numpy as np",
+            "from numba import njit, types",
+            "",
+            "from kernel.numerics import stream, vector",
+            "",
+            *(f"{name} = vector.function({name!r})" for name in used),
+            "",
+            "",
+            "@njit(nogil=True)",
+            f"def element({', '.join([*elements.values(), *scalars])}):",
+            *(f"    {text}" for text in lines),
+            f"    return {result}",
+            "",
+            "",
+            "@njit(nogil=True)",
+            f"def line({', '.join(line.parameters())}):",
+            *(f"    {text}" for text in (line.streamed() if walk.streamed else line.plain())),
+            "",
+            "",
+            f"@njit([types.void({signature})], cache=CACHE, nogil=True)",
+            f"def run({', '.join(head)}):",
+            *(f"    {text}" for text in body),
+            "",
+        ]
+    )
+
+
+class _Line:
+    """The innermost loop: its parameters, its two forms, and the call of it."""
+
+    def __init__(
+        self,
+        fused: Fused,
+        inputs: list[str],
+        tensors: Mapping[str, str],
+        steps: Mapping[str, Step],
+        scalars: list[str],
+    ) -> None:
+        self._output = fused.output
+        self._inputs = inputs
+        self._names = [name for name, _ in fused.tensors]
+        self._tensors = tensors
+        self._steps = steps
+        self._scalars = scalars
+
+    def parameters(self) -> list[str]:
+        found = ["start", "stop"]
+        for name in self._names:
+            tensor = self._tensors[name]
+            found += [tensor, f"b{tensor}", f"u{tensor}"] if self._steps[name] is Step.STRIDE else [tensor]
+        return [*found, *self._scalars]
+
+    def call(
+        self, start: str, stop: str, base: Mapping[str, str], count: str, given: Mapping[str, str]
+    ) -> str:
+        """``line(...)`` for ``count`` elements from ``base``; ``given`` replaces whole arguments."""
+        arguments = [start, stop]
+        for number, name in enumerate(self._names):
+            tensor = self._tensors[name]
+            step = self._steps[name]
+            if name in given:
+                arguments.append(given[name])
+            elif step is Step.RUN:
+                arguments.append(f"{tensor}[{base[name]} : {base[name]} + {count}]")
+            elif step is Step.ONE and name != self._output:
+                arguments.append(f"{tensor}[{base[name]}]")
+            else:
+                arguments += [tensor, base[name], f"strides[{number}, rank - 1]"]
+        return f"line({', '.join([*arguments, *self._scalars])})"
+
+    def plain(self) -> list[str]:
+        return ["for i in range(start, stop):", f"    {self._store('i')} = {self._element('i', {})}"]
+
+    def streamed(self) -> list[str]:
+        out = self._tensors[self._output]
+        runs = [name for name in self._inputs if self._steps[name] in (Step.RUN, Step.TURN)]
+        slices = {name: f"p{self._tensors[name]}" for name in runs}
+        return [
+            f"scratch = np.empty(stream.BLOCK_BYTES // {out}.itemsize, {out}.dtype)",
+            f"begin = start + stream.until_aligned({out}, start, stop)",
+            "for i in range(start, begin):",
+            f"    {out}[i] = {self._element('i', {})}",
+            "while begin + scratch.size <= stop:",
+            *(f"    stream.prefetch({self._tensors[n]}, begin, scratch.size)" for n in runs),
+            *(f"    {slices[n]} = {self._tensors[n]}[begin : begin + scratch.size]" for n in runs),
+            "    for k in range(scratch.size):",
+            f"        scratch[k] = {self._element('k', slices, 'begin + ')}",
+            f"    stream.store_block({out}, begin, scratch)",
+            "    begin += scratch.size",
+            "for i in range(begin, stop):",
+            f"    {out}[i] = {self._element('i', {})}",
+            "stream.drain()",
+        ]
+
+    def _element(self, index: str, slices: Mapping[str, str], ahead: str = "") -> str:
+        arguments = []
+        for name in self._inputs:
+            tensor, step = self._tensors[name], self._steps[name]
+            if step is Step.ONE:
+                arguments.append(tensor)
+            elif step is Step.STRIDE:
+                arguments.append(f"{tensor}[b{tensor} + ({ahead}{index}) * u{tensor}]")
+            else:
+                arguments.append(f"{slices.get(name, tensor)}[{index}]")
+        return f"element({', '.join([*arguments, *self._scalars])})"
+
+    def _store(self, index: str) -> str:
+        out = self._tensors[self._output]
+        if self._steps[self._output] is Step.STRIDE:
+            return f"{out}[b{out} + {index} * u{out}]"
+        return f"{out}[{index}]"
+
+
+def _rows(names: list[str], line: _Line) -> list[str]:
+    base = {name: f"o{number}" for number, name in enumerate(names)}
+    return [
+        "rank = dims.size",
+        "count = dims[rank - 1]",
+        "for row in range(first, last):",
+        "    rest = row",
+        *(f"    o{number} = offsets[{number}]" for number in range(len(names))),
+        "    for axis in range(rank - 2, -1, -1):",
+        "        place = rest % dims[axis]",
+        "        rest //= dims[axis]",
+        *(f"        o{number} += place * strides[{number}, axis]" for number in range(len(names))),
+        f"    {line.call('low', 'high', base, 'count', {})}",
+    ]
+
+
+def _turned_rows(
+    names: list[str],
+    steps: Mapping[str, Step],
+    tensors: Mapping[str, str],
+    carriers: Mapping[str, str],
+    line: _Line,
+) -> list[str]:
+    """Rows in bands of :data:`TURN_TILE`; ``first`` and ``last`` count bands."""
+    turned = [name for name in names if steps[name] is Step.TURN]
+    number = {name: place for place, name in enumerate(names)}
+    base = {
+        name: f"(o{place} + (band + i) * strides[{place}, rank - 2] + left * strides[{place}, rank - 1])"
+        for place, name in enumerate(names)
+    }
+    given = {name: f"q{number[name]}[i * {TURN_TILE} : i * {TURN_TILE} + width]" for name in turned}
+    gather = []
+    for name in turned:
+        place = number[name]
+        gather += [
+            "        for j in range(width):",
+            f"            corner = o{place} + band + (left + j) * strides[{place}, rank - 1]",
+            f"            column = {tensors[name]}[corner : corner + height]",
+            "            for i in range(height):",
+            f"                q{place}[i * {TURN_TILE} + j] = column[i]",
+        ]
+    return [
+        "rank = dims.size",
+        "count = dims[rank - 1]",
+        "height_all = dims[rank - 2]",
+        f"bands = (height_all + {TURN_TILE - 1}) // {TURN_TILE}",
+        *(f"q{number[n]} = np.empty({TURN_TILE * TURN_TILE}, np.{carriers[n]})" for n in turned),
+        "for unit in range(first, last):",
+        "    rest = unit // bands",
+        f"    band = unit % bands * {TURN_TILE}",
+        f"    height = min({TURN_TILE}, height_all - band)",
+        *(f"    o{place} = offsets[{place}]" for place in range(len(names))),
+        "    for axis in range(rank - 3, -1, -1):",
+        "        place = rest % dims[axis]",
+        "        rest //= dims[axis]",
+        *(f"        o{place} += place * strides[{place}, axis]" for place in range(len(names))),
+        f"    for left in range(0, count, {TURN_TILE}):",
+        f"        width = min({TURN_TILE}, count - left)",
+        *gather,
+        "        for i in range(height):",
+        f"            {line.call('0', 'width', base, 'width', given)}",
+    ]
+
+
+def _statements(
+    fused: Fused, elements: Mapping[str, str], scalars: Mapping[str, str]
+) -> tuple[list[str], str, list[str]]:
+    """One assignment per function applied; the name of the result; the functions used."""
+    lines: list[str] = []
+    used: set[str] = set()
+    values: dict[Expression, str] = {}
+
+    def emit(expression: Expression) -> str:
+        if isinstance(expression, Load):
+            return elements[expression.tensor]
+        if expression not in values:
+            arguments = [emit(operand) for operand in expression.operands]
+            if expression.scalar is not None:
+                arguments.append(scalars[expression.scalar])
+            used.add(expression.function)
+            name = f"v{len(values)}"
+            lines.append(f"{name} = {expression.function}({', '.join(arguments)})")
+            values[expression] = name
+        return values[expression]
+
+    result = emit(fused.expression)
+    return lines, result, sorted(used)

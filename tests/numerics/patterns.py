@@ -56,6 +56,21 @@ EDGES = np.array(
 EDGES = np.concatenate([EDGES, EDGES | np.uint32(0x80000000)])
 
 
+def arithmetic_edges() -> U32:
+    """Operands whose differences and products are hard to round, of both signs."""
+    fields = [*range(1, 4), 12, 23, 24, 25, 63, 64, 65, *range(101, 105), 112, 113, *range(125, 130)]
+    fields += [*range(149, 153), 190, 191, 192, *range(229, 232), 253, 254]
+    # The powers of two, and one unit to each side: 2**-25 is a tie below 1, 2**103 above the greatest.
+    around = [(field << 23) + offset for field in fields for offset in (-1, 0, 1)]
+    subnormal = [1, 2, 3, 5, 0x3FFFFF, 0x400000, 0x400001, 0x7FFFFE, 0x7FFFFF, 0x800000, 0x800001]
+    # 1 + 2**-12 and its likes have products that are ties; so have 1.5 and every odd mantissa.
+    ties = [0x3F800800, 0x3F801800, 0x3F802800, 0x3FC00000, 0x3FC00001, 0x3FC00002, 0x3F400000, 0x3FFFF000]
+    nans = [0x7F800001, 0x7F812345, 0x7FBFFFFF, 0x7FC00000, 0x7FC00001, 0x7FD55555, 0x7FFFFFFE, 0x7FFFFFFF]
+    largest = [0x7F7FFFFE, 0x7F7FFFFF, 0x7F800000]
+    edges = np.array([*around, *subnormal, *ties, *nans, *largest], np.uint32)
+    return np.unique(np.concatenate([EDGES, edges, edges | np.uint32(0x80000000)]))
+
+
 @lru_cache
 def stratified(least_exponent: int, mantissa_bits: int) -> U32:
     """2**22 float32 patterns: 8192 of each sign and exponent, aimed at a 16-bit format.

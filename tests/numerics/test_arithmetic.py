@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import softfloatpy
 from numba import njit
-from patterns import EDGES, NAN32, apply, is_nan
+from patterns import NAN32, apply, arithmetic_edges, is_nan
 
 from kernel.numerics import vector
 from socs.errors import AtlasError
@@ -20,14 +21,20 @@ ARITHMETIC = (Op.SUB, Op.MUL, Op.MULS)
 SOFTFLOAT = {Op.SUB: softfloatpy.f32_sub, Op.MUL: softfloatpy.f32_mul, Op.MULS: softfloatpy.f32_mul}
 
 
-def pairs() -> tuple[Any, Any]:
-    """Every edge with every edge, 100000 random patterns, and as many of nearby exponents."""
-    random = np.random.default_rng(1)
-    left, right = (grid.ravel() for grid in np.meshgrid(EDGES, EDGES))
-    wild = random.integers(0, 1 << 32, (2, 100_000), dtype=np.uint32)
-    near = random.integers(0x3E000000, 0x41000000, (2, 50_000), dtype=np.uint32)
+def edge_pairs() -> tuple[Any, Any]:
+    """Every edge with every edge."""
+    left, right = (grid.ravel() for grid in np.meshgrid(arithmetic_edges(), arithmetic_edges()))
+    return left, right
+
+
+def pairs(seed: int = 1, wild: int = 50_000) -> tuple[Any, Any]:
+    """The edges, random patterns, and pairs of nearby exponents, whose difference is seldom trivial."""
+    random = np.random.default_rng(seed)
+    left, right = edge_pairs()
+    anything = random.integers(0, 1 << 32, (2, wild), dtype=np.uint32)
+    near = random.integers(0x3E000000, 0x41000000, (2, 100_000), dtype=np.uint32)
     near |= random.integers(0, 2, near.shape, dtype=np.uint32) << np.uint32(31)
-    return np.concatenate([left, wild[0], near[0]]), np.concatenate([right, wild[1], near[1]])
+    return np.concatenate([left, anything[0], near[0]]), np.concatenate([right, anything[1], near[1]])
 
 
 def compute(op: Op, a: Any, b: Any, **options: Any) -> Any:
@@ -35,33 +42,63 @@ def compute(op: Op, a: Any, b: Any, **options: Any) -> Any:
 
 
 def soft(bits: Any) -> list[softfloatpy.Float32]:
-    return [softfloatpy.Float32.from_bytes(int(b).to_bytes(4, "big")) for b in bits]
+    data = bits.astype(">u4").tobytes()
+    return [softfloatpy.Float32.from_bytes(data[i : i + 4]) for i in range(0, len(data), 4)]
 
 
-def hard(values: list[softfloatpy.Float32]) -> Any:
-    bits = np.array([int.from_bytes(v.to_bytes(), "big") for v in values], np.uint32)
+def hard(values: Iterable[softfloatpy.Float32]) -> Any:
+    bits = np.frombuffer(b"".join(v.to_bytes() for v in values), ">u4").astype(np.uint32)
     return np.where(is_nan(bits), np.uint32(NAN32), bits)
 
 
 @pytest.mark.parametrize("op", ARITHMETIC)
 def test_arithmetic_is_softfloats_with_one_nan(op: Op) -> None:
-    a, b = pairs()
-    theirs = [SOFTFLOAT[op](x, y) for x, y in zip(soft(a), soft(b), strict=True)]
-    np.testing.assert_array_equal(compute(op, a, b), hard(theirs))
+    a, b = pairs(seed=ARITHMETIC.index(op), wild=1_000_000)
+    theirs = hard(map(SOFTFLOAT[op], soft(a), soft(b)))
+    np.testing.assert_array_equal(compute(op, a, b), theirs)
+
+
+def nearest(exact: Fraction) -> tuple[int, bool]:
+    """The float32 bits nearest to a number that is not 0, and whether it was a tie."""
+    size = abs(exact)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= size < Fraction(2) ** exponent
+    unit = max(exponent, -126) - 23
+    scaled = size / Fraction(2) ** unit
+    count, rest = divmod(scaled.numerator, scaled.denominator)
+    tie = 2 * rest == scaled.denominator
+    count += 2 * rest > scaled.denominator or (tie and count % 2 == 1)
+    magnitude = min(((unit + 149) << 23) + count, 0x7F800000)
+    return magnitude | (0x80000000 if exact < 0 else 0), tie
 
 
 @pytest.mark.parametrize("op", [Op.SUB, Op.MUL])
-def test_no_float32_lies_nearer_to_the_exact_result(op: Op) -> None:
-    a, b = (side[-3000:] for side in pairs())
-    ours = compute(op, a, b)
-    for x, y, bits in zip(a.view(np.float32), b.view(np.float32), ours, strict=True):
-        left, right = Fraction(float(x)), Fraction(float(y))
-        exact = left - right if op is Op.SUB else left * right
-        error = abs(Fraction(float(bits.view(np.float32))) - exact)
-        neighbours = (bits - np.uint32(1), bits + np.uint32(1)) if bits & np.uint32(0x7FFFFFFF) else ()
-        for neighbour in neighbours:
-            other = abs(Fraction(float(np.uint32(neighbour).view(np.float32))) - exact)
-            assert error < other or (error == other and bits % 2 == 0)
+def test_a_result_is_the_exact_one_rounded_once(op: Op) -> None:
+    a, b = (np.concatenate([edges, side[-3000:]]) for edges, side in zip(edge_pairs(), pairs(), strict=True))
+    finite = np.isfinite(a.view(np.float32)) & np.isfinite(b.view(np.float32))
+    a, b = a[finite], b[finite]
+    exact_of = {int(bits): Fraction(float(bits.view(np.float32))) for bits in np.unique([a, b])}
+    down = up = overflows = subnormals = 0
+    for x, y, ours in zip(a.tolist(), b.tolist(), compute(op, a, b).tolist(), strict=True):
+        exact = exact_of[x] - exact_of[y] if op is Op.SUB else exact_of[x] * exact_of[y]
+        if exact == 0:
+            # A difference of equals is +0 but for -0 - +0; a product has the product of the signs.
+            negative = (x, y) == (0x80000000, 0) if op is Op.SUB else (x ^ y) >> 31
+            assert ours == negative << 31, f"{op} {x:#010x} {y:#010x}"
+            continue
+        expected, tie = nearest(exact)
+        assert ours == expected, f"{op} {x:#010x} {y:#010x}"
+        rounded = (
+            abs(Fraction(float(np.uint32(ours).view(np.float32)))) if ours & 0x7F800000 < 0x7F800000 else 0
+        )
+        up += tie and rounded > abs(exact)
+        down += tie and 0 < rounded < abs(exact)
+        overflows += ours & 0x7FFFFFFF == 0x7F800000
+        subnormals += ours & 0x7F800000 == 0
+    # The edges are worth their name.
+    assert min(down, up) > 100
+    assert overflows > 100
+    assert subnormals > 100
 
 
 def test_differences_of_equal_numbers_and_of_zeros_have_the_ieee_sign() -> None:
@@ -81,7 +118,7 @@ def test_a_product_and_a_difference_are_never_contracted() -> None:
 
     a = np.full(64, 1 + 2.0**-23, np.float32)
     c = np.full(64, 1 + 2.0**-22, np.float32)  # a * a rounded; exactly it is 2**-46 more
-    (fused,) = hard([softfloatpy.f32_mul_add(*soft([a.view(np.uint32)[0]] * 2), *soft([0xBF800002]))])
+    (fused,) = hard([softfloatpy.f32_mul_add(*soft(np.array([0x3F800001, 0x3F800001, 0xBF800002])))])
     assert fused == np.float32(2.0**-46).view(np.uint32)
     out = np.ones(64, np.float32)
     composed(a, a, c, out)

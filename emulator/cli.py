@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -29,6 +29,8 @@ app = typer.Typer(
 )
 
 DEFAULT_SOC = "Ascend910B3"
+INTERRUPTED = 130
+"""What a shell reports for a process that Ctrl-C ended."""
 
 SocOption = Annotated[
     str, typer.Option("--soc", help="CANN name, product, or a TOML file that extends a chip.")
@@ -227,12 +229,11 @@ def main() -> None:
     except AtlasError as error:
         _fail(str(error))
     except typer.Abort:
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
     except MemoryError:
         _fail("not enough memory for these tensors")
     except OSError as error:
         # Files have errors of their own, so that this is about a standard stream.
-        _let_go(sys.stdout)
         _fail(f"standard output: {error.strerror or error}")
     except Exception as error:
         # Of Click's errors, which Typer brings along in some versions: only their shape is common.
@@ -245,10 +246,6 @@ def main() -> None:
         raise SystemExit(status)
 
 
-_INTERRUPTED = 130
-"""What a shell reports for a process that Ctrl-C ended."""
-
-
 def _fail(message: str) -> NoReturn:
     _end(f"atlas-emu: error: {' '.join(message.split())}")
 
@@ -257,20 +254,7 @@ def _end(message: str) -> NoReturn:
     # Where even standard error takes nothing, the status still tells.
     with contextlib.suppress(OSError):
         typer.echo(message, err=True)
-    _let_go(sys.stderr)
     raise SystemExit(2) from None
-
-
-def _let_go(stream: TextIO | None) -> None:
-    """Flush ``stream``; if that cannot be, send what is left nowhere: the interpreter flushes again."""
-    try:
-        if stream is not None:
-            stream.flush()
-    except OSError:
-        with contextlib.suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno() if stream is not None else 1)
-            os.close(nowhere)
 
 
 def _say(message: str) -> None:
@@ -297,7 +281,6 @@ def _out(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader has seen enough (``| head``), which is no failure.
-        _let_go(sys.stdout)
         raise SystemExit(0) from None
 
 

@@ -16,8 +16,15 @@ from hypothesis import strategies as st
 from numba import njit
 from patterns import EDGES, apply, stratified
 
+import socs
+from kernel import compile as compiled
+from kernel.compile import execute
+from kernel.mse_loss_backward import Reduction, plan
 from kernel.numerics import convert, vector
 from kernel.numerics.stream import BLOCK_BYTES, drain, prefetch, store_block, until_aligned
+from kernel.tiling import TilingOptions
+from socs.isa import DType
+from socs.spec import OverflowMode
 
 # Each kind of body and each finish once: compiling all the combinations takes half a minute.
 NAMES = [
@@ -63,8 +70,56 @@ def test_the_python_bodies_give_the_bits_of_the_compiled_ones(tmp_path: Path) ->
         check=True,
     )
     plain = np.load(target)
-    for name, compiled in results().items():
-        np.testing.assert_array_equal(plain[name], compiled, err_msg=name)
+    for name, jitted in results().items():
+        np.testing.assert_array_equal(plain[name], jitted, err_msg=name)
+
+
+# Each dtype, overflow mode and loop; what ``tests/kernel`` runs is left out.
+CASES: tuple[tuple[DType, OverflowMode, bool], ...] = (
+    (DType.FLOAT32, "inf_nan", True),
+    (DType.FLOAT16, "inf_nan", False),
+    (DType.FLOAT16, "saturation", True),
+    (DType.BFLOAT16, "saturation", False),
+)
+
+
+def operator_results() -> dict[str, Any]:
+    """The bits that the whole operator gives in ``CASES``."""
+    soc, n, found = socs.load("Ascend910B4-1"), 701, {}
+    wide = np.concatenate([EDGES, np.random.default_rng(7).integers(0, 1 << 32, n - EDGES.size, np.uint32)])
+    for dtype, mode, streamed in CASES:
+        bits = wide.view(np.float32) if dtype is DType.FLOAT32 else (wide >> np.uint32(16)).astype(np.uint16)
+        launch = plan(soc, shape=(n,), dtype=dtype, reduction=Reduction.SUM, options=TilingOptions()).launch
+        assert launch is not None
+        tensors = {t.name: np.roll(bits, 31 * k) for k, t in enumerate(launch.tensors)}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled, "STREAM_FROM_BYTES", 0 if streamed else 1 << 60)
+            patch.setattr(compiled, "STREAM_ROW_BYTES", 0)
+            execute(launch, soc, tensors, overflow=mode)
+        out = tensors["out"]
+        found[f"{dtype} {mode}"] = out.view(np.uint32) if dtype is DType.FLOAT32 else out
+    return found
+
+
+def test_the_whole_operator_gives_the_same_bits_in_plain_python(tmp_path: Path) -> None:
+    script = (
+        "import sys, numpy; sys.path.insert(0, sys.argv[1])\n"
+        "import test_without_jit as test\n"
+        "assert not hasattr(test.vector.sub_float32, 'py_func'), 'compiled after all'\n"
+        "numpy.savez(sys.argv[2], **test.operator_results())\n"
+    )
+    here, target = Path(__file__).parent, tmp_path / "operator.npz"
+    subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", script, str(here), str(target)],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "ATLAS_EMU_CACHE": str(tmp_path)},
+        cwd=here.parents[1],
+        check=True,
+    )
+    plain, jitted = np.load(target), operator_results()
+    assert len(plain.files) == len(jitted) == len(CASES)
+    for case, expected in jitted.items():
+        np.testing.assert_array_equal(plain[case], expected, err_msg=case)
+    assert (plain["float16 inf_nan"] != plain["float16 saturation"]).sum() > 100
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="every other CPU here converts float16")

@@ -1,0 +1,285 @@
+"""The two phases of ``aclnnMseLossBackward``, and the executor that the first hands to the second.
+
+Facts: ops-nn ``aclnn_mse_loss_backward.cpp`` (phase 1), opbase ``op_executor.cpp`` (phase 2).
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.aclnn import checks
+from emulator.aclnn.codes import (
+    ACLNN_ERR_INNER,
+    ACLNN_ERR_INNER_NULLPTR,
+    ACLNN_ERR_PARAM_NULLPTR,
+    ACLNN_ERR_RUNTIME_ERROR,
+    ACLNN_SUCCESS,
+)
+from emulator.aclnn.messages import StatusError, report
+from emulator.aclnn.route import RELEASES, Route, RouteError, build
+from emulator.aclnn.stream import Stream, overflow_on
+from emulator.aclnn.tensor import AclTensor
+from socs import load, names
+from socs.errors import AtlasError
+from socs.spec import Soc
+
+if TYPE_CHECKING:
+    from kernel.mse_loss_backward import Plan
+
+DEFAULT_SOC = "Ascend910B3"
+
+INPUTS = ("grad_output", "self", "target")
+CACHE_ENTRIES = 1024
+"""Calls whose checks and route are remembered, as the operator cache of the real library does."""
+
+SocLike = Soc | str | os.PathLike[str]
+
+
+class _Planned:
+    """What phase 1 decides from descriptors alone; shared by all calls that look alike."""
+
+    __slots__ = ("plan", "route", "soc")
+
+    def __init__(self, soc: Soc, route: Route | None) -> None:
+        self.soc = soc
+        self.route = route  # None: a tensor is empty, nothing is launched
+        self.plan: Plan | None = None
+
+
+_cache: OrderedDict[tuple[Any, ...], _Planned] = OrderedDict()
+_chips: dict[str, Soc] = {}
+
+
+class AclOpExecutor:
+    """What phase 1 prepared. Good for one phase 2, or for many once it was made repeatable."""
+
+    __slots__ = ("_planned", "_tensors", "freed", "repeatable")
+
+    def __init__(self, planned: _Planned, tensors: tuple[AclTensor, AclTensor, AclTensor, AclTensor]) -> None:
+        self._planned = planned
+        self._tensors = tensors
+        self.repeatable = False
+        self.freed = False
+
+    @property
+    def route(self) -> Route | None:
+        """The launches, their sizes and the kernel's factor; ``None`` for an empty call."""
+        return self._planned.route
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Names of the kernels that phase 2 launches: ``("Contiguous(target)", "MseLossGradV2")``."""
+        return () if self.route is None else self.route.names
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes that phase 1 asked for."""
+        return 0 if self.route is None else self.route.workspace_bytes
+
+
+def aclnnMseLossBackwardGetWorkspaceSize(  # noqa: N802
+    grad_output: AclTensor | None,
+    self: AclTensor | None,
+    target: AclTensor | None,
+    reduction: int,
+    out: AclTensor | None,
+    *,
+    soc: SocLike = DEFAULT_SOC,
+    release: str = "newer",
+) -> tuple[int, int, AclOpExecutor | None]:
+    """Phase 1: (status, workspace size in bytes, executor); (status, 0, ``None``) where refused.
+
+    Inputs of one dtype that broadcast to ``out``'s shape, rank 0 to 8; ``out`` may have another dtype of
+    the chip's list. ``None`` is a null pointer. ``reduction``: 0 none, 1 mean, 2 sum. ``release``: of the
+    operator library on the Ascend 950, ``newer`` or ``older``; elsewhere both are the same.
+
+    161001: a null tensor. 161002: dtypes, reduction, rank or shapes. 561103: no kernel, a strided view that
+    leaves its storage, a format that the tiling refuses, negative dimensions or sizes beyond int64 (the
+    real library computes on with those). ``aclGetRecentErrMsg`` has the reason.
+
+    Raises ``AtlasError`` for an unknown chip or release, and for what is no ``AclTensor``.
+    """
+    chip = _chips[soc] if type(soc) is str and soc in _chips else _chip(soc)
+    tensors = (grad_output, self, target, out)
+    try:
+        for place, tensor in enumerate(tensors):
+            if not isinstance(tensor, AclTensor):
+                if tensor is not None:
+                    raise AtlasError(f"{(*INPUTS, 'out')[place]} is a {type(tensor).__name__}, no AclTensor")
+                raise StatusError(
+                    ACLNN_ERR_PARAM_NULLPTR, f"Expected a proper Tensor but got null for argument t{place}."
+                )
+        assert grad_output is not None and self is not None  # noqa: PT018
+        assert target is not None and out is not None  # noqa: PT018
+        if type(reduction) is not int:
+            reduction = _whole(reduction)
+        key = (id(chip), release, reduction, grad_output.key, self.key, target.key, out.key)
+        planned = _cache.get(key)
+        if planned is None:
+            planned = _plan(chip, grad_output, self, target, reduction, out, release)
+            if len(_cache) >= CACHE_ENTRIES:
+                _cache.popitem(last=False)
+            _cache[key] = planned
+    except StatusError as error:
+        return report(error.status, str(error)), 0, None
+    executor = AclOpExecutor(planned, (grad_output, self, target, out))
+    return ACLNN_SUCCESS, executor.workspace_size, executor
+
+
+def aclnnMseLossBackward(  # noqa: N802
+    workspace: object,
+    workspace_size: int,
+    executor: AclOpExecutor | None,
+    stream: Stream | None = None,
+) -> int:
+    """Phase 2: compute and write ``out``; returns a status. Done when it returns.
+
+    ``workspace``: ``None`` (a null pointer), a buffer, or an integer that stands for an address.
+    ``stream``: ``None`` is the default stream, which has the chip's default overflow mode. The executor is
+    used up, whatever the status, unless it is repeatable.
+
+    161001: no executor, or no workspace although its size is not 0. 561000: an executor that is used up
+    (on the chip: a use after free). 361001: memory that is missing, read-only or too small for its view or
+    for the intermediate tensors, where the chip would report an error when the stream is synchronised.
+
+    ``out`` may overlap the inputs: results are those of the values before the call. Elements of ``out``'s
+    storage outside the view stay as they are. Nothing outside the storages is read or written.
+    """
+    try:
+        if executor is None:
+            raise StatusError(ACLNN_ERR_PARAM_NULLPTR, "executor is nullptr.")
+        if not isinstance(executor, AclOpExecutor):
+            raise AtlasError(f"executor is a {type(executor).__name__}, no AclOpExecutor")
+        if executor.freed:
+            raise StatusError(ACLNN_ERR_INNER, "the executor was used up: a use after free on the chip")
+        executor.freed = not executor.repeatable
+        size = _whole(workspace_size)
+        if not isinstance(size, int) or size < 0:
+            raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"workspace_size = {workspace_size!r} is no size")
+        if size and (workspace is None or (type(workspace) is int and workspace == 0)):
+            raise StatusError(ACLNN_ERR_PARAM_NULLPTR, "workspace is nullptr.")
+        if stream is not None and not isinstance(stream, Stream):
+            raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"a {type(stream).__name__} is no stream")
+        route = executor.route
+        if route is not None:
+            if route.uses_workspace:
+                _check_workspace(workspace, size, route.workspace_bytes)
+            _launch(executor, route, stream)
+    except StatusError as error:
+        return report(error.status, str(error))
+    return ACLNN_SUCCESS
+
+
+def aclSetAclOpExecutorRepeatable(executor: AclOpExecutor | None) -> int:  # noqa: N802
+    """Let phase 2 run again and again on ``executor``; returns a status.
+
+    To be called between the phases. 561103: ``None``. 561000: the executor was used up or destroyed. The real
+    library may refuse some routes; which is not public, so none is refused here.
+    """
+    status = _alive(executor)
+    if status == ACLNN_SUCCESS and executor is not None:
+        executor.repeatable = True
+    return status
+
+
+def aclDestroyAclOpExecutor(executor: AclOpExecutor | None) -> int:  # noqa: N802
+    """Free ``executor``; returns a status. Needed for repeatable ones; phase 2 frees the others.
+
+    561103: ``None``. 561000: it is freed already (on the chip: a double free).
+    """
+    status = _alive(executor)
+    if status == ACLNN_SUCCESS and executor is not None:
+        executor.freed = True
+    return status
+
+
+def _alive(executor: AclOpExecutor | None) -> int:
+    if executor is None:
+        return report(ACLNN_ERR_INNER_NULLPTR, "executor is nullptr.")
+    if executor.freed:
+        return report(ACLNN_ERR_INNER, "the executor was freed already")
+    return ACLNN_SUCCESS
+
+
+def _whole(value: Any) -> Any:
+    """``value`` as an ``int`` where it is whole; else what it says, which no number equals."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return repr(value)
+
+
+def _chip(soc: SocLike) -> Soc:
+    if isinstance(soc, Soc):
+        return soc
+    chip = load(soc)
+    if isinstance(soc, str) and soc in names():  # a file may change, the catalogue does not
+        _chips[soc] = chip
+    return chip
+
+
+def _plan(
+    soc: Soc,
+    grad_output: AclTensor,
+    self: AclTensor,
+    target: AclTensor,
+    reduction: object,
+    out: AclTensor,
+    release: str,
+) -> _Planned:
+    """Steps 5 to 10 of phase 1."""
+    if release not in RELEASES:
+        raise AtlasError(f"release = {release!r}: must be {' or '.join(RELEASES)}")
+    checks.check(soc, grad_output, self, target, reduction, out)
+    assert isinstance(reduction, int)
+    if grad_output.is_empty or self.is_empty or target.is_empty:
+        return _Planned(soc, None)
+    inputs = dict(zip(INPUTS, (grad_output, self, target), strict=True))
+    try:
+        return _Planned(soc, build(soc, inputs, out, reduction, release))
+    except RouteError as error:
+        raise StatusError(ACLNN_ERR_INNER_NULLPTR, f"the operator cannot be built: {error}") from None
+
+
+def _check_workspace(workspace: object, given: int, needed: int) -> None:
+    # The real library does not look; its intermediate tensors would lie outside.
+    size = given
+    if not isinstance(workspace, (int, np.integer)) and workspace is not None:
+        try:
+            size = min(given, memoryview(workspace).nbytes)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise StatusError(
+                ACLNN_ERR_RUNTIME_ERROR, f"a {type(workspace).__name__} is no workspace memory"
+            ) from None
+    if size < needed:
+        raise StatusError(
+            ACLNN_ERR_RUNTIME_ERROR, f"a workspace of {size} bytes is too small: phase 1 asked for {needed}"
+        )
+
+
+def _launch(executor: AclOpExecutor, route: Route, stream: Stream | None) -> None:
+    from emulator.aclnn.execute import execute, planned
+
+    known, tensors = executor._planned, executor._tensors
+    soc, out = known.soc, tensors[3]
+    views = {}
+    name = ""
+    try:
+        for name, tensor in zip(INPUTS, tensors, strict=False):
+            views[name] = tensor.to_numpy()
+        name = "out"
+        written = out.to_numpy()
+        if not written.flags.writeable:
+            raise AtlasError("the memory is read-only")
+        name = ""
+        if known.plan is None:
+            known.plan = planned(soc, route, tensors[1].dtype, out.count)
+        execute(soc, route, known.plan, views, written, out.dtype, overflow_on(soc, stream))
+    except (AtlasError, MemoryError) as error:
+        text = f"{name}: {error}" if name else str(error) or "out of memory"
+        raise StatusError(ACLNN_ERR_RUNTIME_ERROR, text) from None

@@ -70,15 +70,17 @@ def run(
     bits: str = "compiled",
     out: object = None,
     overrides: Mapping[str, object] | None = None,
+    release: str = "newer",
     **tensors: object,
 ) -> Result:
     """Bits and time of one call.
 
-    ``tensors``: ``grad_output``, ``self`` and ``target``, array-likes of one shape (rank 0 to 8) and one
-    dtype that the chip takes. ``out``: where to write, else a new array; ``Result.output`` is it (of
-    a torch tensor its NumPy view).
+    ``tensors``: ``grad_output``, ``self`` and ``target``, array-likes of one dtype that the chip takes and of
+    shapes (rank 0 to 8) that broadcast together. ``out``: where to write, else a new array;
+    ``Result.output`` is it (of a torch tensor its NumPy view).
     ``tiling``: ``tile_length`` and ``buffer_num`` in elements and buffers, ``block_dim`` in cores.
     ``l2``: ``cold`` or ``hot``. ``overflow``: ``inf_nan`` or ``saturation`` where the chip has both.
+    ``release``: of the operator library, ``newer`` or ``older``; they differ on the 950.
     ``bits``: ``compiled`` (fused, fast) or ``interpreted`` (instruction by instruction); equal results.
 
     Raises ``AtlasError`` on bad input, with ``.status`` where aclnn has one.
@@ -97,6 +99,7 @@ def run(
         bits=bits,
         out=out,
         timed=True,
+        release=release,
     )
 
 
@@ -113,8 +116,9 @@ def mse_loss_backward(
 ) -> Any:
     """The gradient that the chip writes, bit for bit; nothing is timed.
 
-    Arrays of one shape and one dtype (float32, float16, bfloat16 as ``ml_dtypes.bfloat16``; torch tensors
-    too). Returns ``out`` itself, or a new NumPy array of that shape and dtype. Raises ``AtlasError``.
+    Arrays that broadcast together, of one dtype (float32, float16, bfloat16 as ``ml_dtypes.bfloat16``;
+    torch tensors too). Returns ``out`` itself, or a new NumPy array of the broadcast shape and that dtype.
+    Raises ``AtlasError``.
     """
     result = _run(
         OPERATOR,
@@ -130,6 +134,7 @@ def mse_loss_backward(
         bits="compiled",
         out=out,
         timed=False,
+        release="newer",
     )
     assert result.output is not None
     return result.output if out is None else out
@@ -150,6 +155,7 @@ def predict(
     tiling: TilingOptions | Mapping[str, int] | None = None,
     engine: str | None = None,
     overrides: Mapping[str, object] | None = None,
+    release: str = "newer",
 ) -> Result:
     """The time of a call, without data; arguments as in :func:`run`. ``shape`` is self's."""
     chip = _soc(soc, overrides)
@@ -193,6 +199,7 @@ def _run(
     bits: str,
     out: object,
     timed: bool,
+    release: str,
 ) -> Result:
     _check_operator(operator)
     _check_choice("l2", l2, L2_STATES)
@@ -223,6 +230,7 @@ def _run(
         target_shape=shapes["target"],
         kernel=kernel,
         options=_options(tiling),
+        release=release,
     )
     if target is None:
         target = np.empty(joined, bfloat16() if dtype is DType.BFLOAT16 else np.dtype(str(dtype)))

@@ -58,7 +58,7 @@ class Result:
 
     ``output`` is the gradient (``None`` for ``predict``). Times count from the start of the task on the
     device to its end; ``cycles`` are of the vector cores' clock. ``stand_in_for`` names the kernel that
-    the chip really runs where it is not modelled. ``timeline`` has every span.
+    the chip really runs where another was asked for. ``timeline`` has every span.
     """
 
     operator: str
@@ -165,6 +165,14 @@ def assumed_numbers(soc: Soc, used: set[str]) -> tuple[Assumed, ...]:
         source = soc.source(key)
         found[key] = Assumed(key, source.ref, source.note)
     return tuple(found.values())
+
+
+def assumed_of_kernel(kernel: str, what: tuple[str, ...]) -> tuple[Assumed, ...]:
+    """What of a kernel's structure no public source settles, as entries beside the numbers."""
+    return tuple(
+        Assumed(f"kernel.{kernel}.{item}", f"kernel/{kernel}.py", "chosen here; the real one is not public")
+        for item in what
+    )
 
 
 def accuracy_of(soc: Soc, operator: str, kernel: str) -> Accuracy:

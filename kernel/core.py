@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kernel.program import Buffer, Flag, Instruction, Loop, Operand, Program, Region, Window
@@ -280,6 +281,23 @@ class Core:
     def cast(self, dst: LocalTensor, src: LocalTensor, mode: RoundMode, *, issued: int = 0) -> None:
         """dst = src in dst's dtype, rounded by ``mode``."""
         self._vector(Op.CAST, dst, (src,), issued, mode=mode)
+
+    def broadcast(self, dst: LocalTensor, src: LocalTensor) -> None:
+        """Repeat ``src``, which a broadcasting copy has brought, over ``dst``.
+
+        The record keeps the repeated elements in ``src`` already, so that it reads as an element-wise
+        instruction; what it costs is that of filling ``dst``.
+        """
+        self._vector(Op.BROADCAST, dst, (src,), 0)
+
+    @contextmanager
+    def register_loop(self) -> Iterator[None]:
+        """Vector instructions of one fused loop in registers (``__VEC_SCOPE__``): one pass over the UB."""
+        first = len(self._items)
+        yield
+        members = [i for i in self._items[first:] if isinstance(i, Instruction)]
+        for place, instruction in enumerate(members):
+            self._items[first + place] = replace(instruction, fused=(place, len(members)))
 
     def _vector(
         self,

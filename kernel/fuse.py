@@ -98,7 +98,9 @@ class _Flow:
 
     def _vector(self, instruction: Instruction) -> None:
         assert isinstance(instruction.dst, Region)
-        name = function_name(instruction, self._numerics, self._saturate)
+        name = None
+        if instruction.op is not Op.BROADCAST:
+            name = function_name(instruction, self._numerics, self._saturate)
         size = instruction.dst.dtype.itemsize
         for row in range(instruction.dst.rows):
             operands, places = [], set()
@@ -111,7 +113,7 @@ class _Flow:
             if len(places) != 1:
                 raise AtlasError(f"{instruction} combines different elements: not elementwise")
             address = instruction.dst.address + row * instruction.dst.pitch * size
-            result = Apply(name, tuple(operands), instruction.scalar)
+            result = operands[0] if name is None else Apply(name, tuple(operands), instruction.scalar)
             self._put(address, result, places.pop(), instruction.dst.count, instruction.dst.dtype)
 
     def _put(self, address: int, expression: Expression, place: int, count: int, dtype: DType) -> None:

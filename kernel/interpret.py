@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kernel.layout import Layout
 from kernel.program import Instruction, Launch, Operand, Region, Window
 from socs.errors import AtlasError
 from socs.isa import OPS, DType, Op, Pipe
@@ -38,9 +39,10 @@ def interpret(
     saturate = (overflow or soc.numerics.default_overflow_mode) == "saturation"
     # A program may ask for more UB than there is (the real tiling does, rarely); verify says so.
     size = max(soc.ub.bytes, *(blocks.program.ub_bytes for blocks in launch.blocks))
+    views = {t.name: _view(tensors[t.name], launch.layout(t)) for t in launch.tensors}
     for blocks in launch.blocks:
         for start in blocks.starts:
-            core = _Core(size, tensors, start, launch.scalars, soc.numerics, saturate)
+            core = _Core(size, views, start, launch.scalars, soc.numerics, saturate)
             for instruction, trip in blocks.program.walk():
                 core.execute(instruction, trip)
 
@@ -49,7 +51,7 @@ class _Core:
     def __init__(
         self,
         ub_bytes: int,
-        tensors: Mapping[str, Array],
+        tensors: Mapping[str, _Elements],
         start: int,
         scalars: Mapping[str, float],
         numerics: Numerics,
@@ -65,9 +67,13 @@ class _Core:
     def execute(self, instruction: Instruction, trip: int) -> None:
         if OPS[instruction.op].pipe is None or instruction.dst is None:
             return
-        out = self._rows(instruction.dst, trip)
         sources = [self._rows(source, trip) for source in instruction.srcs]
-        for row, target in enumerate(out):
+        if isinstance(instruction.dst, Window):
+            run = instruction.dst.at(trip)
+            first = self._start + run.offset
+            self._tensors[run.tensor][first : first + run.count] = sources[0][0]
+            return
+        for row, target in enumerate(self._rows(instruction.dst, trip)):
             operands = [source[row] for source in sources]
             if instruction.pipe is Pipe.V:
                 self._compute(instruction, target, operands)
@@ -76,6 +82,9 @@ class _Core:
 
     def _compute(self, instruction: Instruction, target: Array, operands: list[Array]) -> None:
         assert instruction.dst is not None
+        if instruction.op is Op.BROADCAST:
+            target[:] = operands[0]
+            return
         name = function_name(instruction, self._numerics, self._saturate)
         if instruction.scalar is not None:
             operands = [*operands, np.full(1, self._scalars[instruction.scalar], np.float32)]
@@ -90,6 +99,18 @@ class _Core:
             first = self._start + operand.at(trip).offset
             return [self._tensors[operand.tensor][first : first + operand.count]]
         return [self._ub[start:stop].view(carrier) for start, stop in _spans(operand)]
+
+
+_Elements = Any
+"""A flat array, or the flat iterator of a strided one: sliced by element of the index space."""
+
+
+def _view(storage: Array, layout: Layout) -> _Elements:
+    if layout.is_linear:
+        return storage[: layout.elements]
+    size = storage.itemsize
+    strides = tuple(stride * size for stride in layout.strides)
+    return np.ndarray(layout.shape, storage.dtype, storage, layout.offset * size, strides).flat
 
 
 def _spans(region: Region) -> list[tuple[int, int]]:

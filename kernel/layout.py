@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,19 @@ class Layout:
     def distinct(self) -> int:
         """Elements of the storage that are read (views that overlap themselves counted once per axis)."""
         return math.prod(n for n, stride in zip(self.shape, self.strides, strict=True) if stride)
+
+    def distinct_in_run(self, count: int) -> int:
+        """Elements of the storage behind ``count`` consecutive elements of the index space.
+
+        For a run that starts at the beginning of its rows; others touch at most a row more.
+        """
+        found = 1
+        for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if count <= 1:
+                break
+            found *= min(n, count) if stride else 1
+            count = -(-count // n)
+        return found
 
     @property
     def is_linear(self) -> bool:
@@ -87,3 +101,27 @@ def element_strides(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) ->
         stride // array.itemsize if dim > 1 else 0
         for dim, stride in zip(array.shape, array.strides, strict=True)
     )
+
+
+def storage_of(
+    array: np.ndarray[tuple[int, ...], np.dtype[Any]],
+) -> tuple[np.ndarray[tuple[int], np.dtype[Any]], tuple[int, ...], int]:
+    """The stretch of memory under a view: (flat array, strides, offset), in elements, without a copy.
+
+    A view whose strides are no whole elements is copied. The flat array is writeable if the view is.
+    """
+    array = np.asarray(array)
+    if array.size == 0:
+        return array.reshape(-1), (0,) * array.ndim, 0
+    if any(stride % array.itemsize for stride in array.strides) or not array.flags.aligned:
+        array = array.copy()
+    if array.flags.c_contiguous:
+        return array.reshape(-1), element_strides(array), 0
+    strides = element_strides(array)
+    lowest = array[tuple(slice(None, None, -1) if stride < 0 else slice(None) for stride in strides)]
+    reach = [(dim - 1) * abs(stride) for dim, stride in zip(array.shape, strides, strict=True)]
+    backwards = sum(r for r, stride in zip(reach, strides, strict=True) if stride < 0)
+    flat = np.lib.stride_tricks.as_strided(
+        lowest, (sum(reach) + 1,), (array.itemsize,), writeable=array.flags.writeable
+    )
+    return flat, strides, backwards

@@ -14,8 +14,10 @@ from enum import IntEnum
 import numpy as np
 
 from kernel import registry
+from kernel.coefficient import PLAIN
+from kernel.layout import Layout, broadcast, contiguous_strides
 from kernel.program import Launch, TensorArg
-from kernel.tiling import Tiling, TilingOptions, with_options
+from kernel.tiling import Problem, Tiling, TilingOptions, with_options
 from kernel.verify import Finding, verify
 from socs.errors import AtlasError
 from socs.isa import DType
@@ -61,7 +63,8 @@ class Plan:
     """What a call comes to: a launch, how it was cut, and what must be said about it.
 
     ``launch`` is ``None`` where nothing is launched (an empty tensor). ``stand_in_for`` names the
-    kernel that the chip really runs where that one is not modelled yet.
+    kernel that the chip really runs where the user chose another. ``assumed``: what of the kernel no
+    public source settles.
     """
 
     operator: str
@@ -75,6 +78,7 @@ class Plan:
     stand_in_for: str | None
     warnings: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 def supported_dtypes(soc: Soc) -> tuple[DType, ...]:
@@ -137,17 +141,9 @@ def check_shapes(
     return joined
 
 
-def coefficient(shape: Sequence[int], reduction: Reduction) -> np.float32:
-    """The factor of ``MseLossGradV2`` (``mse_loss_grad_v2_tiling.cpp``), in float32 throughout.
-
-    mean: ``(1 / r) * 2`` with r the product of predict's dimensions, rounded after each; else 2.
-    """
-    if reduction is not Reduction.MEAN:
-        return np.float32(2.0)
-    product = np.float32(1.0)
-    for dim in shape:
-        product = np.float32(product * np.float32(dim))
-    return np.float32(np.float32(np.float32(1.0) / product) * np.float32(2.0))
+def coefficient(shape: Sequence[int], reduction: Reduction, kernel: str = "mse_loss_grad_v2") -> np.float32:
+    """The factor that ``kernel`` multiplies with: by its own rule for ``mean``, else 2."""
+    return registry.find(kernel).mean(shape) if reduction is Reduction.MEAN else PLAIN
 
 
 def plan(
@@ -160,51 +156,80 @@ def plan(
     target_shape: Sequence[int] | None = None,
     kernel: str | None = None,
     options: TilingOptions | None = None,
+    release: str = "newer",
+    formats_agree: bool = True,
 ) -> Plan:
     """Everything that is decided before the launch. Raises ``AtlasError`` for what cannot run.
 
     ``shape`` is self's; the others default to it. ``options`` replaces parts of the kernel's tiling.
+    ``release`` of ops-nn decides the kernel on the 950, ``formats_agree`` on the others.
     """
     check_dtypes(soc, dtype, dtype, dtype)
     own = _dims(shape)
-    grad = own if grad_shape is None else _dims(grad_shape)
-    target = own if target_shape is None else _dims(target_shape)
-    joined = check_shapes(grad, own, target)
-    name = kernel or "mse_loss_grad_v2"
+    shapes = {
+        "grad_output": own if grad_shape is None else _dims(grad_shape),
+        "self": own,
+        "target": own if target_shape is None else _dims(target_shape),
+    }
+    joined = check_shapes(shapes["grad_output"], own, shapes["target"])
+    alike = len(set(shapes.values())) == 1
+    real = registry.choose(soc, alike=alike and formats_agree, release=release)
+    name = kernel or real
     chosen = registry.find(name)
-    real = _real_kernel(soc, equal=grad == own == target)
-    stand_in = None if real == name else real
     common = (OPERATOR, name, soc, dtype, joined, reduction)
+    stand_in = None if real == name else real
+    options = options or TilingOptions()
     total = math.prod(joined)
-    if 0 in (math.prod(own), math.prod(grad), math.prod(target)):
+    if any(0 in dims for dims in shapes.values()):
         return Plan(*common, None, None, stand_in, ("a tensor is empty: nothing is launched",))
-    if not own == grad == target:
+    if not alike and not chosen.broadcasts:
         raise AtlasError(
-            f"self {_text(own)}, target {_text(target)} and grad_output {_text(grad)} differ: broadcasting "
-            f"is legal here, but no kernel that does it ({real}) is modelled yet"
+            f"{name} takes equal shapes; self is {_text(own)}, target {_text(shapes['target'])}, "
+            f"grad_output {_text(shapes['grad_output'])}: {soc.name} runs {real} for them"
         )
     if total > MAX_ELEMENTS:
         raise AtlasError(f"{total} elements: more than {MAX_ELEMENTS}")
-    cut = with_options(chosen.tiling(soc, dtype, total), options or TilingOptions(), dtype.itemsize)
-    if cut.block_dim > soc.vector_cores:
+    if options.block_dim is not None and options.block_dim > soc.vector_cores:
         raise AtlasError(
-            f"block-dim = {cut.block_dim}: {soc.name} has {soc.vector_cores} vector cores "
+            f"block-dim = {options.block_dim}: {soc.name} has {soc.vector_cores} vector cores "
             f"({soc.origin}: vector_cores)"
         )
-    tensors = [TensorArg(t, dtype, total) for t in TENSORS]
+    problem = Problem(
+        dtype,
+        joined,
+        frozenset(n for n, dims in shapes.items() if math.prod(dims) != total),
+        frozenset(n for n, dims in shapes.items() if math.prod(dims) == 1),
+    )
+    cut = with_options(chosen.tiling(soc, problem), options, dtype.itemsize)
     launch = Launch(
         name,
-        chosen.blocks(soc, dtype, cut),
-        (*tensors, TensorArg("out", dtype, total, written=True)),
-        {"coefficient": float(coefficient(own, reduction))},
+        chosen.blocks(soc, problem, cut),
+        (
+            *(TensorArg(n, dtype, total, layout=_layout(dims, joined)) for n, dims in shapes.items()),
+            TensorArg("out", dtype, total, written=True),
+        ),
+        {"coefficient": float(coefficient(own, reduction, name))},
+        joined,
     )
     findings = tuple(verify(launch, soc))
-    warnings = []
+    warnings = _warnings(launch, soc, cut, findings)
+    return Plan(*common, launch, cut, stand_in, warnings, findings, chosen.assumed)
+
+
+def _layout(shape: tuple[int, ...], joined: tuple[int, ...]) -> Layout | None:
+    """Where a contiguous tensor of ``shape`` lies in the joined index space; ``None`` if that is linear."""
+    if math.prod(shape) == math.prod(joined):
+        return None
+    return Layout(joined, broadcast(shape, contiguous_strides(shape), joined))
+
+
+def _warnings(launch: Launch, soc: Soc, cut: Tiling, findings: Sequence[Finding]) -> tuple[str, ...]:
     if findings and cut.chosen_by == "user":
         raise AtlasError(str(findings[0]).removeprefix("capacity: "))
+    warnings = []
     for finding in findings:
         if finding.rule != "capacity":
-            raise AtlasError(f"{name} on {soc.name} is not a valid program: {finding}")
+            raise AtlasError(f"{launch.kernel} on {soc.name} is not a valid program: {finding}")
         warnings.append(f"{finding.message}; the real tiling asks for this too (docs/deviations.md)")
     needed = launch.bytes_read + launch.bytes_written
     if soc.memory.bytes is not None and needed > soc.memory.bytes:
@@ -212,20 +237,12 @@ def plan(
             f"the tensors need {needed:,} B, {soc.name} has {soc.memory.bytes:,} B "
             f"({soc.origin}: memory.bytes)"
         )
-    if total >= UINT32_ELEMENTS:
+    if cut.total_length >= UINT32_ELEMENTS:
         warnings.append(
-            f"{total} elements: the real tiling counts in 32 bits and would wrap; 64-bit tiling used here"
+            f"{cut.total_length} elements: the real tiling counts in 32 bits and would wrap; "
+            "64-bit tiling used here"
         )
-    return Plan(*common, launch, cut, stand_in, tuple(dict.fromkeys(warnings)), findings)
-
-
-def _real_kernel(soc: Soc, *, equal: bool) -> str:
-    """The kernel that the chip runs (``mse_loss_grad.cpp``; newer ops-nn for the 950)."""
-    if soc.npu_arch == 3510:
-        return "mse_loss_grad_v2 (register-based, Ascend 950)"
-    if equal and soc.short_name in registry.KERNELS["mse_loss_grad_v2"].short_names:
-        return "mse_loss_grad_v2"
-    return "mse_loss_grad (TBE)"
+    return tuple(dict.fromkeys(warnings))
 
 
 def _dims(shape: Sequence[int]) -> tuple[int, ...]:

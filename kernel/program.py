@@ -96,6 +96,8 @@ class Instruction:
     mode: RoundMode = RoundMode.NONE
     flag: Flag | None = None
     tile: int = 0
+    fused: tuple[int, int] | None = None
+    """Place and number of the instructions of a register loop; intermediate results stay in registers."""
 
     def operands(self) -> Iterator[Operand]:
         yield from self.srcs

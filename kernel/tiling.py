@@ -5,11 +5,42 @@ The host side decides this (facts: ops-nn ``mse_loss_grad_v2_tiling.cpp``); a us
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from kernel.core import Tiles
 from socs.errors import AtlasError
-from socs.isa import BLOCK_BYTES
+from socs.isa import BLOCK_BYTES, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a kernel is cut and recorded for: the dtype and the index space.
+
+    ``repeated`` names the inputs that are broadcast in it, ``single`` those of one element.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    repeated: frozenset[str] = frozenset()
+    single: frozenset[str] = frozenset()
+
+    @property
+    def total(self) -> int:
+        """Elements of the index space."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Equal blocks: ``count`` of ``length`` elements each, from ``start``, cut into tiles."""
+
+    start: int
+    count: int
+    length: int
+    tile_length: int
+    buffer_length: int
+    buffer_num: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +50,7 @@ class Tiling:
     ``block_dim`` blocks start ``block_length`` apart; the last may be shorter: it handles
     ``last_block_length``. A full block is cut into tiles of ``tile_length``, kept in buffers of
     ``buffer_length``, ``buffer_num`` of them per queue; the last block uses ``last_buffer_num``.
+    ``groups``, where a kernel cuts in another way, says which blocks there are instead.
     """
 
     total_length: int
@@ -33,9 +65,12 @@ class Tiling:
     last_buffer_num: int
     key: int
     chosen_by: str = "kernel"
+    groups: tuple[Group, ...] = ()
 
     def shapes(self) -> list[tuple[range, int, Tiles, int, int]]:
         """Groups of equal blocks: (starts, first block, tiles, buffer length, buffer_num)."""
+        if self.groups:
+            return _grouped(self.groups)
         groups = []
         full = self.block_dim if self.last_block_length == self.block_length else self.block_dim - 1
         if full:
@@ -53,6 +88,16 @@ class Tiling:
     @property
     def tiles_per_block(self) -> int:
         return -(-self.block_length // self.tile_length)
+
+
+def _grouped(groups: tuple[Group, ...]) -> list[tuple[range, int, Tiles, int, int]]:
+    found, first = [], 0
+    for group in groups:
+        starts = range(group.start, group.start + group.count * group.length, group.length)
+        tiles = Tiles(group.length, group.tile_length)
+        found.append((starts, first, tiles, group.buffer_length, group.buffer_num))
+        first += group.count
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +153,8 @@ def with_options(tiling: Tiling, options: TilingOptions, itemsize: int) -> Tilin
     tile = options.tile_length if options.tile_length is not None else tiling.tile_length
     buffers = options.buffer_num if options.buffer_num is not None else tiling.buffer_num
     unit = BLOCK_BYTES // itemsize
+    if tiling.groups and options.block_dim is None:
+        return _with_tiles(tiling, options, max(32, unit))
 
     def cut(length: int, fallback: int) -> tuple[int, int]:
         chosen = min(tile, length) if options.tile_length is not None else min(fallback, length)
@@ -124,4 +171,61 @@ def with_options(tiling: Tiling, options: TilingOptions, itemsize: int) -> Tilin
         last_buffer_length=last_buffer,
         last_buffer_num=buffers if options.buffer_num is not None else tiling.last_buffer_num,
         chosen_by="user",
+        groups=(),
+    )
+
+
+def _with_tiles(tiling: Tiling, options: TilingOptions, alignment: int) -> Tiling:
+    """The kernel's own blocks with the user's tiles and buffers."""
+    groups = []
+    for group in tiling.groups:
+        tile = min(options.tile_length or group.tile_length, group.length)
+        buffer = align_up(options.tile_length, alignment) if options.tile_length else group.buffer_length
+        groups.append(
+            replace(
+                group,
+                tile_length=tile,
+                buffer_length=buffer,
+                buffer_num=options.buffer_num or group.buffer_num,
+            )
+        )
+    first, last = groups[0], groups[-1]
+    return replace(
+        tiling,
+        tile_length=first.tile_length,
+        buffer_length=first.buffer_length,
+        buffer_num=first.buffer_num,
+        last_tile_length=last.tile_length,
+        last_buffer_length=last.buffer_length,
+        last_buffer_num=last.buffer_num,
+        chosen_by="user",
+        groups=tuple(groups),
+    )
+
+
+def cut_evenly(
+    problem: Problem, *, per_block: int, tile_length: int, buffer_length: int, buffer_num: int, key: int
+) -> Tiling:
+    """Blocks of ``per_block`` elements, the last with the rest; tiles of ``tile_length`` in each."""
+    total = problem.total
+    full, rest = divmod(total, per_block)
+    groups = []
+    if full:
+        groups.append(Group(0, full, per_block, min(tile_length, per_block), buffer_length, buffer_num))
+    if rest:
+        groups.append(Group(full * per_block, 1, rest, min(tile_length, rest), buffer_length, buffer_num))
+    first, last = groups[0], groups[-1]
+    return Tiling(
+        total_length=total,
+        block_dim=sum(group.count for group in groups),
+        block_length=first.length,
+        last_block_length=last.length,
+        tile_length=first.tile_length,
+        buffer_length=buffer_length,
+        buffer_num=buffer_num,
+        last_tile_length=last.tile_length,
+        last_buffer_length=buffer_length,
+        last_buffer_num=buffer_num,
+        key=key,
+        groups=tuple(groups),
     )

@@ -80,6 +80,7 @@ class Op(StrEnum):
     MUL = "mul"
     MULS = "muls"
     CAST = "cast"
+    BROADCAST = "broadcast"
     SET_FLAG = "set_flag"
     WAIT_FLAG = "wait_flag"
     SET_VALUE = "set_value"
@@ -106,6 +107,7 @@ OPS: dict[Op, OpInfo] = {
     Op.MUL: OpInfo(Pipe.V, 2, doc="dst = src0 * src1"),
     Op.MULS: OpInfo(Pipe.V, 1, scalar=True, doc="dst = src0 * scalar"),
     Op.CAST: OpInfo(Pipe.V, 1, doc="dst = src0 rounded to dst's dtype"),
+    Op.BROADCAST: OpInfo(Pipe.V, 1, doc="dst = src0, repeated as far as dst is longer"),
     Op.SET_FLAG: OpInfo(None, 0, doc="raise an event of (source pipe, destination pipe, id)"),
     Op.WAIT_FLAG: OpInfo(None, 0, doc="hold the destination pipe until the event is raised"),
     Op.SET_VALUE: OpInfo(Pipe.S, 1, doc="UB to GM element by element through the scalar unit"),

@@ -76,6 +76,16 @@ class VectorCost(Model):
     interval_cycles: PositiveRate
 
 
+class RegisterLoop(Model):
+    """A fused loop in vector registers (arch 3510): per repeat it waits for its slowest port."""
+
+    start_cycles: NotNegative
+    drain_cycles: NotNegative
+    loads_per_cycle: Positive
+    stores_per_cycle: Positive
+    computes_per_cycle: Positive
+
+
 class VectorUnit(Model):
     """The vector pipe: dtypes it takes, casts with their rounding modes, and costs.
 
@@ -87,6 +97,7 @@ class VectorUnit(Model):
     casts: dict[str, tuple[RoundMode, ...]]
     issue_gap_cycles: Positive
     costs: dict[str, dict[str, VectorCost]]
+    register_loop: RegisterLoop | None = None
 
 
 class ScalarUnit(Model):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from emulator.backend import Call
-from emulator.result import Result, accuracy_of, assumed_numbers, pipe_rows
+from emulator.result import Result, accuracy_of, assumed_numbers, assumed_of_kernel, pipe_rows
 from kernel.interpret import CARRIERS
+from kernel.layout import Layout, broadcast, storage_of
 from socs.errors import AtlasError
 
 
@@ -28,22 +26,28 @@ def _compute(call: Call) -> None:
     assert plan.launch is not None
     assert call.out is not None
     carrier = CARRIERS[plan.dtype]
-    tensors = {name: _flat(array, carrier) for name, array in {**call.tensors, "out": call.out}.items()}
+    arrays = {**call.tensors, "out": call.out}
     if call.bits == "interpreted":
         from kernel.interpret import interpret
 
-        interpret(plan.launch, plan.soc, tensors, overflow=call.overflow)
+        # The launch knows contiguous tensors alone, as the chip's kernel does.
+        flat = {n: np.ascontiguousarray(a).reshape(-1).view(carrier) for n, a in arrays.items()}
+        interpret(plan.launch, plan.soc, flat, overflow=call.overflow)
+        if not np.shares_memory(flat["out"], call.out):
+            call.out[...] = flat["out"].view(call.out.dtype).reshape(call.out.shape)
     elif call.bits == "compiled":
-        from kernel.compile import execute
+        from kernel.compile import run_fused
+        from kernel.fuse import fuse
 
-        execute(plan.launch, plan.soc, tensors, overflow=call.overflow)
+        fused = fuse(plan.launch, plan.soc.numerics, call.overflow == "saturation")
+        storages, layouts = {}, {}
+        for name, array in arrays.items():
+            storage, strides, offset = storage_of(array)
+            storages[name] = storage.view(carrier)
+            layouts[name] = Layout(plan.shape, broadcast(array.shape, strides, plan.shape), offset)
+        run_fused(fused, layouts, storages, plan.launch.scalars)
     else:
         raise AtlasError(f"bits = {call.bits!r}: must be compiled or interpreted")
-
-
-def _flat(array: NDArray[Any], carrier: type[np.generic]) -> NDArray[Any]:
-    # asarray: a subclass such as np.matrix may keep its two dimensions.
-    return np.asarray(array).reshape(-1).view(carrier)
 
 
 def _answer(call: Call) -> Result:
@@ -84,7 +88,7 @@ def _answer(call: Call) -> Result:
         launch_cycles=timeline.launch_cycles if timeline else 0,
         bytes_read=plan.launch.bytes_read if plan.launch else 0,
         bytes_written=plan.launch.bytes_written if plan.launch else 0,
-        assumed=assumed_numbers(soc, used),
+        assumed=(*assumed_numbers(soc, used), *assumed_of_kernel(plan.kernel, plan.assumed)),
         accuracy=accuracy_of(soc, plan.operator, plan.kernel),
         warnings=plan.warnings,
         timeline=timeline,

@@ -7,13 +7,15 @@ result can say which of them were assumed.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.device.memory import GRAINS, Demand, Residency, whole
+from kernel.layout import Layout
 from kernel.program import Blocks, Instruction, Region, Window
 from socs.errors import UnknownCost
 from socs.isa import BLOCK_BYTES, REPEAT_BYTES, Op, cost_key, repeats
-from socs.spec import DmaDirection, DmaPath, Soc
+from socs.spec import DmaDirection, DmaPath, RegisterLoop, Soc
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,17 @@ class TransferTime:
 class Costs:
     """Costs of one launch on one chip; ``used`` holds the dotted keys of the numbers read."""
 
-    def __init__(self, soc: Soc, residency: Residency, used: set[str] | None = None) -> None:
+    def __init__(
+        self,
+        soc: Soc,
+        residency: Residency,
+        used: set[str] | None = None,
+        layouts: Mapping[str, Layout] | None = None,
+    ) -> None:
         self._soc = soc
         self._residency = residency
         self.used = set() if used is None else used
+        self._layouts = layouts or {}
         self._vector: dict[Instruction, VectorTime] = {}
         self._transfer: dict[tuple[Instruction, int], TransferTime] = {}
 
@@ -84,6 +93,8 @@ class Costs:
 
     def _vector_time(self, instruction: Instruction) -> VectorTime:
         assert isinstance(instruction.dst, Region)
+        if instruction.fused is not None and self._soc.vector.register_loop is not None:
+            return self._register_loop(instruction, self._soc.vector.register_loop)
         sources = [s for s in instruction.srcs if isinstance(s, Region)]
         key = cost_key(instruction.op, instruction.dst.dtype, sources[0].dtype)
         cost = self._soc.vector.costs.get(instruction.op, {}).get(key)
@@ -98,6 +109,24 @@ class Costs:
         body = math.ceil(interval * count)
         gap = max(self._soc.vector.issue_gap_cycles, body)
         return VectorTime(gap, cost.head_cycles + body)
+
+    def _register_loop(self, instruction: Instruction, loop: RegisterLoop) -> VectorTime:
+        """The first instruction of a fused loop carries the whole of it.
+
+        All its inputs but the first's two are taken to be loaded once each; one result is stored.
+        """
+        assert instruction.fused is not None
+        assert isinstance(instruction.dst, Region)
+        self.used.add("vector.register_loop")
+        place, members = instruction.fused
+        if place:
+            return VectorTime(0, 0)
+        per_repeat = max(
+            members / loop.loads_per_cycle, 1 / loop.stores_per_cycle, members / loop.computes_per_cycle
+        )
+        body = math.ceil(per_repeat * repeats(instruction.issued_count, instruction.dst.dtype))
+        total = loop.start_cycles + body + loop.drain_cycles
+        return VectorTime(body, total)
 
     def bank_cycles(self, dst: Region, sources: list[Region]) -> int:
         """Cycles per repeat that the UB banks allow, from the addresses.
@@ -150,9 +179,14 @@ class Costs:
         direction: DmaDirection = dma.load if load else dma.store
         share = self._residency.load_hbm if load else self._residency.store_hbm
         path = self._mixed(direction, share, f"dma.{name}")
-        nbytes = instruction.issued_count * window.dtype.itemsize
+        count = instruction.issued_count
+        layout = self._layouts.get(window.tensor)
+        if layout is not None:
+            count = min(count, layout.distinct_in_run(count))
+        nbytes = count * window.dtype.itemsize
         self.used |= {"dma.line_bytes", "dma.misaligned_lines"}
-        extra = (dma.line_bytes - self._granule(window, blocks)) * dma.misaligned_lines
+        single = layout is not None and not any(layout.strides)
+        extra = 0.0 if single else (dma.line_bytes - self._granule(window, blocks)) * dma.misaligned_lines
         served = nbytes + extra
         unloaded = path.latency_cycles + math.ceil(nbytes / path.port_bytes_per_cycle)
         demand = Demand(

@@ -24,7 +24,8 @@ class Device:
         self.timeline = Timeline()
         used: set[str] = set()
         self.residency = residency(launch, soc, l2, used)
-        self.costs = Costs(soc, self.residency, used)
+        layouts = {t.name: t.layout for t in launch.tensors if t.layout is not None}
+        self.costs = Costs(soc, self.residency, used, layouts)
         self.memory = SharedMemory(self.env, soc, used)
         self.launch_cycles = launch_cycles(soc, launch.block_dim, used)
         self.entry_cycles = entry_cycles(soc, used)

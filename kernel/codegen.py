@@ -17,6 +17,10 @@ TURN_TILE = 64
 """Edge, in elements, of the square in which a turned tensor is transposed; it fits a first-level cache."""
 
 
+_SETTLED_LATER = ("sub_float32", "mul_float32", "muls_float32")
+"""Functions with a variant that leaves the bits of a NaN open (:func:`kernel.numerics.vector.lookup`)."""
+
+
 class Step(StrEnum):
     """How a tensor is walked along the innermost axis."""
 
@@ -255,18 +259,22 @@ def _statements(
     used: set[str] = set()
     values: dict[Expression, str] = {}
 
-    def emit(expression: Expression) -> str:
+    def emit(expression: Expression, *, last: bool) -> str:
         if isinstance(expression, Load):
             return elements[expression.tensor]
         if expression not in values:
-            arguments = [emit(operand) for operand in expression.operands]
+            arguments = [emit(operand, last=False) for operand in expression.operands]
             if expression.scalar is not None:
                 arguments.append(scalars[expression.scalar])
-            used.add(expression.function)
+            # A NaN stays one; which bits it has is settled by the last function, for all of them.
+            function = expression.function
+            if not last and function in _SETTLED_LATER:
+                function = f"{function}_any"
+            used.add(function)
             name = f"v{len(values)}"
-            lines.append(f"{name} = {expression.function}({', '.join(arguments)})")
+            lines.append(f"{name} = {function}({', '.join(arguments)})")
             values[expression] = name
         return values[expression]
 
-    result = emit(fused.expression)
+    result = emit(fused.expression, last=True)
     return lines, result, sorted(used)

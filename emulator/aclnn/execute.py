@@ -103,10 +103,11 @@ def _caster(
 
 def _flat(view: Array, shape: tuple[int, ...]) -> Array:
     """All elements in order; a copy unless they lie so. The kernels take equal contiguous shapes so far."""
-    if view.shape != shape:
-        view = np.broadcast_to(view, shape)
-    flat = view.reshape(-1)
-    return flat if flat.flags.aligned else flat.copy()
+    flags = view.flags
+    # Compiled loops are made anew for read-only, strided and unaligned arrays: those are copied.
+    if view.shape == shape and flags.c_contiguous and flags.aligned and flags.writeable:
+        return view.reshape(-1)
+    return np.array(np.broadcast_to(view, shape), order="C").reshape(-1)
 
 
 @cache

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.aclnn.codes import DTYPE_NAMES, DTYPES, NUMPY_DTYPES
-from emulator.aclnn.descriptor import Descriptor
+from emulator.aclnn.codes import DTYPE_NAMES, DTYPES, NUMPY_DTYPES, PRIVATE_FORMATS
+from emulator.aclnn.descriptor import Descriptor, contiguous_strides
 from emulator.arrays import bfloat16
 from socs.errors import AtlasError
 
@@ -102,6 +102,7 @@ class AclTensor(Descriptor):
     def to_numpy(self) -> Array:
         """The view as an array that shares the memory: its shape, its strides.
 
+        Of a private format the elements as they lie, whatever the strides: that is what kernels read.
         Raises ``AtlasError`` where there is no memory, the view leaves it, or NumPy has no such dtype.
         """
         if self._view is None:
@@ -121,7 +122,8 @@ class AclTensor(Descriptor):
         storage = self.storage
         if storage is None:
             raise AtlasError("the data pointer is null")
-        if min(self.view_dims, default=0) < 0 or len(self.strides) != len(self.view_dims):
+        rows = contiguous_strides(self.view_dims) if self.format in PRIVATE_FORMATS else self.strides
+        if min(self.view_dims, default=0) < 0 or len(rows) != len(self.view_dims):
             raise AtlasError(f"dimensions {self.view_dims} with strides {self.strides} are no view")
         if not self.is_empty:
             first, last = self.extent
@@ -130,9 +132,7 @@ class AclTensor(Descriptor):
         # One element or none may carry any stride; such a stride is never walked.
         size = dtype.itemsize
         walked = not self.is_empty and self.count > 1
-        strides = [
-            s * size if walked and d > 1 else 0 for d, s in zip(self.view_dims, self.strides, strict=True)
-        ]
+        strides = [s * size if walked and d > 1 else 0 for d, s in zip(self.view_dims, rows, strict=True)]
         start = storage[0 if self.is_empty else self.offset :]
         try:
             return np.lib.stride_tricks.as_strided(start, self.view_dims, strides)

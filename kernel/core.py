@@ -91,11 +91,16 @@ class Tiles:
 class Queue:
     """``TQue``: ``depth`` buffers between two pipes; alloc, enque, deque and free make the flags.
 
-    A ``VECIN`` queue is filled by MTE2 and drained by V; a ``VECOUT`` queue by V and MTE3.
+    A ``VECIN`` queue is filled by MTE2 and drained by V, a ``VECOUT`` queue by V and MTE3; a ``BIND`` queue
+    (``TQueBind``) by MTE2 and MTE3.
     """
 
     def __init__(self, core: Core, position: str, nbytes: int, depth: int) -> None:
-        ends = {"VECIN": (Pipe.MTE2, Pipe.V), "VECOUT": (Pipe.V, Pipe.MTE3)}
+        ends = {
+            "VECIN": (Pipe.MTE2, Pipe.V),
+            "VECOUT": (Pipe.V, Pipe.MTE3),
+            "BIND": (Pipe.MTE2, Pipe.MTE3),
+        }
         self._core = core
         self._producer, self._consumer = ends[position]
         self.depth = depth

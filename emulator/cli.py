@@ -43,6 +43,9 @@ ReductionOption = Annotated[str, typer.Option("--reduction", help="none, mean or
 L2Option = Annotated[str, typer.Option("--l2", help="cold or hot: whether the data are in L2 already.")]
 KernelOption = Annotated[str | None, typer.Option("--kernel", help="Another kernel than the chip's own.")]
 # Text, so that what is no number is refused in our words and with its value.
+ReleaseOption = Annotated[
+    str, typer.Option("--release", help="newer or older operator library; they differ on the 950.")
+]
 TileOption = Annotated[str | None, typer.Option("--tile-length", metavar="N", help="Elements of a tile.")]
 BufferOption = Annotated[str | None, typer.Option("--buffer-num", metavar="N", help="Buffers of a queue.")]
 BlockOption = Annotated[str | None, typer.Option("--block-dim", metavar="N", help="Blocks, one per core.")]
@@ -93,6 +96,7 @@ def run(
     as_json: JsonOption = False,
     l2: L2Option = "cold",
     kernel: KernelOption = None,
+    release: ReleaseOption = "newer",
     tile_length: TileOption = None,
     buffer_num: BufferOption = None,
     block_dim: BlockOption = None,
@@ -129,6 +133,7 @@ def run(
             soc=api.soc(soc, _pairs(overrides)),
             backend=backend,
             kernel=kernel,
+            release=release,
             tiling=_tiling(tile_length, buffer_num, block_dim),
             l2=l2,
             engine=engine,
@@ -151,8 +156,10 @@ def predict(
     dtype: Annotated[str, typer.Option("--dtype", help="float32, float16 or bfloat16.")] = "float32",
     reduction: ReductionOption = "mean",
     grad_shape: Annotated[str | None, typer.Option("--grad-shape", help="If not self's.")] = None,
+    target_shape: Annotated[str | None, typer.Option("--target-shape", help="If not self's.")] = None,
     l2: L2Option = "cold",
     kernel: KernelOption = None,
+    release: ReleaseOption = "newer",
     tile_length: TileOption = None,
     buffer_num: BufferOption = None,
     block_dim: BlockOption = None,
@@ -176,8 +183,10 @@ def predict(
             dtype=dtype,
             reduction=reduction,
             grad_shape=None if grad_shape is None else _shape(grad_shape, "--grad-shape"),
+            target_shape=None if target_shape is None else _shape(target_shape, "--target-shape"),
             l2=l2,
             kernel=kernel,
+            release=release,
             tiling=_tiling(tile_length, buffer_num, block_dim),
             engine=engine,
         )

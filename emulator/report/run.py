@@ -39,8 +39,7 @@ def _head(result: Result) -> Table:
 
 def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
     yield "operator", f"{result.operator}, reduction {result.reduction}"
-    shape = ", ".join(map(str, result.shapes["self"]))
-    yield "tensors", f"\\[{shape}] {result.dtype}"
+    yield "tensors", f"{_shapes(result)} {result.dtype}"
     soc = result.soc
     name = escape(soc.name)  # a user's file may put anything there
     yield "chip", f"{name}: {soc.vector_cores} vector cores, {soc.clock_hz / 1e6:,.0f} MHz"
@@ -73,6 +72,18 @@ def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
         ", ".join(f"{name} {100 * cycles / result.cycles:.0f} %" for name, cycles in shares)
         + " of the latency, if that were the only limit",
     )
+
+
+def _shapes(result: Result) -> str:
+    """One shape if all are equal, else each with its name."""
+
+    def text(name: str) -> str:
+        return f"\\[{', '.join(map(str, result.shapes[name]))}]"
+
+    names = [name for name in result.shapes if name != "out"]
+    if len({result.shapes[name] for name in result.shapes}) == 1:
+        return text("self")
+    return ", ".join(f"{name} {text(name)}" for name in names) + f" to {text('out')}"
 
 
 def _tiling(tiling: Tiling, result: Result) -> str:

@@ -1,4 +1,8 @@
-"""What the fused loop is compiled to: separate multiplications and subtractions, of float32, in vectors."""
+"""What the fused loop is compiled to: separate multiplications and subtractions of float32, in vectors.
+
+And what its streaming is made of: prefetches, stores past the caches and a fence change no bit, so that
+nothing but the instructions shows them.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
 
 import socs
 from kernel import compile as compiled
 from kernel.compile import execute
 from kernel.mse_loss_backward import Reduction, plan
-from kernel.numerics import vector
+from kernel.numerics import stream, vector
 from kernel.tiling import TilingOptions
 from socs.isa import DType
 
@@ -100,3 +104,43 @@ def test_a_fused_multiply_add_would_be_seen() -> None:
     if results[contracted][1] != 0:  # this CPU has the instruction
         assert results[contracted][0] > 0
     assert results[separate] == (0, 0)
+
+
+@pytest.mark.parametrize(("dtype", "count"), [(np.float32, 64), (np.uint16, 128), (np.uint16, 32)])
+def test_prefetching_asks_once_for_each_line_of_what_comes_1024_bytes_later(
+    dtype: Any, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(stream, "_prefetch", asked.append)
+    array = np.zeros(4096, dtype)
+    # The body that is compiled: an address is an integer to Python as well.
+    stream._compiled_prefetch(None, None, None)(array, 5, count)
+    first = array[5:].ctypes.data + 1024
+    assert asked == list(range(first, first + count * array.itemsize, 64))
+
+
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 64), (np.uint16, 128), (np.uint16, 48)])
+def test_a_block_is_stored_in_vectors_of_32_bytes(
+    dtype: Any, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[tuple[int, int]] = []
+    monkeypatch.setattr(stream, "_stream", lambda to, of: moved.append((to, of)))
+    array, block = np.zeros(4096, dtype), np.zeros(size, dtype)
+    stream._compiled_store_block(None, None, None)(array, 32, block)
+    to, of = array[32:].ctypes.data, block.ctypes.data
+    assert moved == [(to + offset, of + offset) for offset in range(0, block.nbytes, 32)]
+
+
+def test_a_line_is_prefetched_into_all_caches_and_draining_is_a_full_fence() -> None:
+    @njit(types.void(types.float32[::1]))
+    def ahead(array: Any) -> None:
+        stream.prefetch(array, 0, 64)
+
+    @njit(types.void())
+    def finish() -> None:
+        stream.drain()
+
+    (assembly,) = ahead.inspect_asm().values()
+    assert re.search(r"\sprefetcht0\s" if X86 else r"\sprfm\s+pldl1keep", assembly)
+    (assembly,) = finish.inspect_asm().values()
+    assert re.search(r"\s(mfence|lock\s+or[lq])\s" if X86 else r"\sdmb\s+ish\s", assembly)

@@ -100,7 +100,8 @@ def aclnnMseLossBackwardGetWorkspaceSize(  # noqa: N802
 
     161001: a null tensor. 161002: dtypes, reduction, rank or shapes. 561103: no kernel, a strided view that
     leaves its storage, a format that the tiling refuses, negative dimensions or sizes beyond int64 (the
-    real library computes on with those). ``aclGetRecentErrMsg`` has the reason.
+    real library computes on with those). ``aclGetRecentErrMsg`` has the reason. Not among them: 161001 for
+    null result pointers, which Python has not, and 561101, since an executor can always be made.
 
     Raises ``AtlasError`` for an unknown chip or release, and for what is no ``AclTensor``.
     """
@@ -161,7 +162,7 @@ def aclnnMseLossBackward(  # noqa: N802
         size = _whole(workspace_size)
         if not isinstance(size, int) or size < 0:
             raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"workspace_size = {workspace_size!r} is no size")
-        if size and (workspace is None or (type(workspace) is int and workspace == 0)):
+        if size and (workspace is None or (isinstance(workspace, (int, np.integer)) and workspace == 0)):
             raise StatusError(ACLNN_ERR_PARAM_NULLPTR, "workspace is nullptr.")
         if stream is not None and not isinstance(stream, Stream):
             raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"a {type(stream).__name__} is no stream")

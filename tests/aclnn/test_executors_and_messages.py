@@ -89,7 +89,7 @@ def test_memory_and_addresses_are_workspaces(workspace: Any) -> None:
     same(made[3].to_numpy(), wanted(made))
 
 
-@pytest.mark.parametrize("null", [None, 0])
+@pytest.mark.parametrize("null", [None, 0, np.int64(0)])
 def test_a_null_workspace_is_refused_if_its_size_is_not_0(null: Any) -> None:
     assert aclnnMseLossBackward(null, 1, executor_of(tensors())) == 161001
     assert message() == "workspace is nullptr."

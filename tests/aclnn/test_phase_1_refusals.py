@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+import re
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -134,17 +135,17 @@ def merged(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
+def without_values(text: str) -> str:
+    """A message without the dtypes and shapes in it, which a later rule may have changed too."""
+    return re.sub(r"DT_\w+|\[[\d,]*\]", "", text)
+
+
 @pytest.mark.parametrize(
     ("earlier", "later"), list(combinations(RULES, 2)), ids=lambda rule: str(rule[0]).replace(" ", "-")
 )
 def test_of_two_rules_the_documented_first_one_answers(earlier: Any, later: Any) -> None:
     assert call(**merged(earlier[1], later[1])) == earlier[2]
-    text = message()
-    changed = ("in dtype", "must match", "same size", "same dtype")
-    if not any(words in earlier[3] for words in changed):
-        assert text == earlier[3]
-    else:  # the message names what the later rule changed, too
-        assert text.split()[:4] == earlier[3].split()[:4]
+    assert without_values(message()) == without_values(earlier[3])
 
 
 def test_an_accepted_call_leaves_no_message() -> None:
@@ -219,11 +220,11 @@ def test_ranks_up_to_8_are_accepted(rank: int) -> None:
     ],
 )
 def test_three_shapes_broadcast_from_the_right(shapes: Any, wanted: Any) -> None:
-    named = dict(zip(("grad", "own", "target"), shapes, strict=True))
-    assert call({**named, "out": wanted if wanted is not None else (2,)}) == (161002 if wanted is None else 0)
-    if wanted is not None:
-        for other in ((*wanted, 1), (1, *wanted), (*wanted[:-1], 9)):
-            if other != wanted:
+    for order in permutations(shapes):
+        named = dict(zip(("grad", "own", "target"), order, strict=True))
+        assert call({**named, "out": (2,) if wanted is None else wanted}) == (161002 if wanted is None else 0)
+        if wanted is not None:
+            for other in ((*wanted, 1), (1, *wanted), (*wanted[:-1], 9)):
                 assert call({**named, "out": other}) == 161002
 
 

@@ -83,7 +83,7 @@ def run(tensors: list[Any], reduction: Any, soc: str, release: str, arguments: A
     return later
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_arbitrary_descriptors_only_ever_give_statuses(data: st.DataObject) -> None:
     guards: list[Guarded] = []
@@ -100,7 +100,7 @@ def test_arbitrary_descriptors_only_ever_give_statuses(data: st.DataObject) -> N
         guard.check()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_wild_layouts_of_legal_calls_only_ever_give_statuses(data: st.DataObject) -> None:
     """Shapes and dtypes that pass, so that strides, storages and phase 2 are what decides."""
@@ -162,7 +162,7 @@ def valid_calls(draw: st.DrawFn) -> tuple[list[AclTensor], list[Guarded], str, i
     return tensors, guards, soc, draw(st.integers(0, 2)), wanted
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(valid_calls())
 def test_valid_views_of_any_kind_have_the_bits_of_the_oracle(call: Any) -> None:
     tensors, guards, soc, reduction, wanted = call

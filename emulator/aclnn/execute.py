@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emulator.aclnn.codes import DTYPE_NAMES
 from emulator.aclnn.route import Route
-from socs.isa import DType, Op, RoundMode
+from socs.isa import DType
 from socs.spec import OverflowMode, Soc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from emulator.backend import Backend
+    from kernel.compile import Computation
     from kernel.mse_loss_backward import Plan
 
 Array = NDArray[Any]
@@ -25,100 +22,83 @@ Array = NDArray[Any]
 _CARRIERS = {DType.FLOAT32: np.float32, DType.FLOAT16: np.uint16, DType.BFLOAT16: np.uint16}
 
 
-def execute(
-    soc: Soc,
-    route: Route,
-    plan: Plan,
-    inputs: Mapping[str, Array],
-    out: Array,
-    out_dtype: int,
-    overflow: OverflowMode,
-) -> None:
-    """Compute ``inputs`` (views of any strides that broadcast to ``out``'s shape) into the view ``out``.
+class Work:
+    """What phase 2 does for calls that look alike: the plan, and the loops once they are compiled.
 
-    Every element is computed from the values before the call, also where ``out`` shares memory with an
-    input. Where elements of ``out`` share memory with each other, one of the results stays.
+    Contiguous and ViewCopy move bits alone, so their strides are walked by the kernel's own loop.
     """
-    dtype, wanted = plan.dtype, DType(DTYPE_NAMES[out_dtype])
-    flat = {name: _flat(view, out.shape) for name, view in inputs.items()}
-    direct = wanted is dtype and out.flags.c_contiguous and out.flags.aligned
-    if direct and not any(np.may_share_memory(out, array) for array in flat.values()):
-        result = out.reshape(-1)
-    else:
-        direct = False
-        result = np.empty(out.size, flat["self"].dtype)
-    _run(plan, flat, result, overflow)
-    if direct:
-        return
-    if wanted is not dtype:
-        result = trailing_cast(result, dtype, wanted, soc, overflow).view(out.dtype)
-    np.copyto(out, result.reshape(out.shape))
+
+    def __init__(
+        self, soc: Soc, route: Route, shapes: Mapping[str, tuple[int, ...]], dtype: DType, wanted: DType
+    ) -> None:
+        from kernel.mse_loss_backward import Reduction, plan
+
+        self._soc = soc
+        self._dtype = dtype
+        self._wanted = wanted
+        made = plan(
+            soc,
+            shape=shapes["self"],
+            dtype=dtype,
+            reduction=Reduction(route.reduction),
+            grad_shape=shapes["grad_output"],
+            target_shape=shapes["target"],
+            kernel=route.kernel,
+        )
+        assert made.launch is not None
+        self.plan: Plan = made
+        self._loops: dict[OverflowMode, Computation] = {}
+        self._casts: dict[OverflowMode, Computation] = {}
+
+    def run(self, inputs: Mapping[str, Array], out: Array, overflow: OverflowMode) -> None:
+        """Compute ``inputs`` (views of any strides that broadcast to ``out``'s shape) into the view ``out``.
+
+        Every element is computed from the values before the call, also where ``out`` shares memory with
+        an input. Where elements of ``out`` share memory with each other, one of the results stays.
+        """
+        shape = self.plan.shape
+        apart = not any(np.may_share_memory(out, array) for array in inputs.values())
+        if self._wanted is self._dtype and apart and _is_plain(out):
+            self._loop(overflow).run({**inputs, "out": out}, shape)
+            return
+        result = np.empty(shape, _CARRIERS[self._dtype])
+        self._loop(overflow).run({**inputs, "out": result}, shape)
+        if self._wanted is not self._dtype:
+            narrowed = np.empty(shape, _CARRIERS[self._wanted])
+            self._cast(overflow).run({"x": result, "out": narrowed}, shape)
+            result = narrowed
+        np.copyto(out, result.view(out.dtype) if result.ndim else result.reshape(1).view(out.dtype)[0])
+
+    def _loop(self, overflow: OverflowMode) -> Computation:
+        found = self._loops.get(overflow)
+        if found is None:
+            from kernel.compile import Computation
+
+            assert self.plan.launch is not None
+            found = self._loops[overflow] = Computation(self.plan.launch, self._soc, overflow)
+        return found
+
+    def _cast(self, overflow: OverflowMode) -> Computation:
+        found = self._casts.get(overflow)
+        if found is None:
+            from kernel.compile import Computation
+            from kernel.elementwise import cast
+
+            launch = cast(self._soc, self._dtype, self._wanted, self.plan.shape)
+            found = self._casts[overflow] = Computation(launch, self._soc, overflow)
+        return found
 
 
-def planned(soc: Soc, route: Route, dtype: int, count: int) -> Plan:
-    """The launch for ``count`` elements, with the factor of the route's kernel. Raises ``AtlasError``."""
-    from kernel.mse_loss_backward import Reduction, plan
-
-    made = plan(soc, shape=(count,), dtype=DType(DTYPE_NAMES[dtype]), reduction=Reduction.NONE)
-    assert made.launch is not None
-    scalars = {**made.launch.scalars, "coefficient": float(route.scalar)}
-    return replace(made, launch=replace(made.launch, scalars=scalars))
-
-
-def trailing_cast(array: Array, source: DType, wanted: DType, soc: Soc, overflow: OverflowMode) -> Array:
-    """The trailing ``Cast`` kernel: ``array`` (1-D) rounded to ``wanted``, through float32, as carriers.
-
-    Carriers are float32, or uint16 for the bits of float16 and bfloat16. Nearest even (facts: operator, 3.6).
-    """
-    steps = [(DType.FLOAT32, source), (wanted, DType.FLOAT32)]
-    values = array.view(_CARRIERS[source])
-    for to, came in steps:
-        if to is not came:
-            result = np.empty(values.size, _CARRIERS[to])
-            _caster(to, came, overflow == "saturation", soc.numerics.nan, soc.numerics.subnormals)(
-                values, result
-            )
-            values = result
-    return values
-
-
-@cache
-def _caster(
-    to: DType, came: DType, saturate: bool, nan: Any, subnormals: Any
-) -> Callable[[Array, Array], None]:
-    import numba
-
-    from kernel.numerics.vector import function, lookup
-
-    mode = RoundMode.NONE if to is DType.FLOAT32 else RoundMode.RINT
-    name = lookup(Op.CAST, to, came, mode=mode, saturate=saturate, nan=nan, subnormals=subnormals)
-    element = function(name)
-
-    def loop(values: Array, result: Array) -> None:
-        for place in range(values.size):
-            result[place] = element(values[place])
-
-    return cast("Callable[[Array, Array], None]", numba.njit(loop, nogil=True))
-
-
-def _flat(view: Array, shape: tuple[int, ...]) -> Array:
-    """All elements in order; a copy unless they lie so. The kernels take equal contiguous shapes so far."""
-    flags = view.flags
-    # Compiled loops are made anew for read-only, strided and unaligned arrays: those are copied.
-    if view.shape == shape and flags.c_contiguous and flags.aligned and flags.writeable:
-        return view.reshape(-1)
-    return np.array(np.broadcast_to(view, shape), order="C").reshape(-1)
-
-
-@cache
-def _backend() -> Backend:
-    from emulator.backend import find
-
-    return find("emulated")[1]
-
-
-def _run(plan: Plan, flat: Mapping[str, Array], result: Array, overflow: OverflowMode) -> None:
-    from emulator.backend import Call
-
-    shapes = {name: array.shape for name, array in flat.items()}
-    _backend().run(Call(plan, shapes, dict(flat), result, "cold", overflow, timed=False, bits="compiled"))
+def _is_plain(out: Array) -> bool:
+    """Whether ``out`` may be written in any order: no two of its elements share memory."""
+    if out.flags.c_contiguous:
+        return out.flags.aligned
+    if not out.flags.aligned or any(stride % out.itemsize for stride in out.strides):
+        return False
+    reach = 0
+    axes = [(abs(s) // out.itemsize, n) for s, n in zip(out.strides, out.shape, strict=True) if n > 1]
+    for stride, count in sorted(axes):
+        if stride <= reach:
+            return False
+        reach += stride * (count - 1)
+    return True

@@ -19,17 +19,21 @@ from emulator.aclnn.codes import (
     ACLNN_ERR_PARAM_NULLPTR,
     ACLNN_ERR_RUNTIME_ERROR,
     ACLNN_SUCCESS,
+    DTYPE_NAMES,
 )
 from emulator.aclnn.messages import StatusError, report
-from emulator.aclnn.route import RELEASES, Route, RouteError, build
+from emulator.aclnn.route import Route, RouteError, build
 from emulator.aclnn.stream import Stream, overflow_on
 from emulator.aclnn.tensor import AclTensor
+from kernel.registry import RELEASES
 from socs import load, names
 from socs.errors import AtlasError
+from socs.isa import DType
 from socs.spec import Soc
 
 if TYPE_CHECKING:
-    from kernel.mse_loss_backward import Plan
+    from emulator.aclnn.execute import Work
+    from emulator.aclnn.timing import RouteTime
 
 DEFAULT_SOC = "Ascend910B3"
 
@@ -43,12 +47,12 @@ SocLike = Soc | str | os.PathLike[str]
 class _Planned:
     """What phase 1 decides from descriptors alone; shared by all calls that look alike."""
 
-    __slots__ = ("plan", "route", "soc")
+    __slots__ = ("route", "soc", "work")
 
     def __init__(self, soc: Soc, route: Route | None) -> None:
         self.soc = soc
         self.route = route  # None: a tensor is empty, nothing is launched
-        self.plan: Plan | None = None
+        self.work: Work | None = None
 
 
 _cache: OrderedDict[tuple[Any, ...], _Planned] = OrderedDict()
@@ -75,6 +79,16 @@ class AclOpExecutor:
     def steps(self) -> tuple[str, ...]:
         """Names of the kernels that phase 2 launches: ``("Contiguous(target)", "MseLossGradV2")``."""
         return () if self.route is None else self.route.names
+
+    def predict(self, l2: str = "cold") -> RouteTime | None:
+        """Device time of each launch and in total; ``None`` for an empty call. ``l2``: cold or hot."""
+        from emulator.aclnn import timing
+
+        if self.route is None:
+            return None
+        work = _work(self)
+        inputs = dict(zip(INPUTS, self._tensors, strict=False))
+        return timing.predict(self._planned.soc, self.route, work.plan, inputs, self._tensors[3], l2)
 
     @property
     def workspace_size(self) -> int:
@@ -170,7 +184,7 @@ def aclnnMseLossBackward(  # noqa: N802
         if route is not None:
             if route.uses_workspace:
                 _check_workspace(workspace, size, route.workspace_bytes)
-            _launch(executor, route, stream)
+            _launch(executor, stream)
     except StatusError as error:
         return report(error.status, str(error))
     return ACLNN_SUCCESS
@@ -263,11 +277,22 @@ def _check_workspace(workspace: object, given: int, needed: int) -> None:
         )
 
 
-def _launch(executor: AclOpExecutor, route: Route, stream: Stream | None) -> None:
-    from emulator.aclnn.execute import execute, planned
+def _work(executor: AclOpExecutor) -> Work:
+    known = executor._planned
+    if known.work is None:
+        from emulator.aclnn.execute import Work
 
-    known, tensors = executor._planned, executor._tensors
-    soc, out = known.soc, tensors[3]
+        assert known.route is not None
+        tensors = executor._tensors
+        shapes = {name: t.view_dims for name, t in zip(INPUTS, tensors, strict=False)}
+        dtypes = (DType(DTYPE_NAMES[tensors[i].dtype]) for i in (1, 3))
+        known.work = Work(known.soc, known.route, shapes, *dtypes)
+    return known.work
+
+
+def _launch(executor: AclOpExecutor, stream: Stream | None) -> None:
+    tensors = executor._tensors
+    soc, out = executor._planned.soc, tensors[3]
     views = {}
     name = ""
     try:
@@ -278,9 +303,7 @@ def _launch(executor: AclOpExecutor, route: Route, stream: Stream | None) -> Non
         if not written.flags.writeable:
             raise AtlasError("the memory is read-only")
         name = ""
-        if known.plan is None:
-            known.plan = planned(soc, route, tensors[1].dtype, out.count)
-        execute(soc, route, known.plan, views, written, out.dtype, overflow_on(soc, stream))
+        _work(executor).run(views, written, overflow_on(soc, stream))
     except (AtlasError, MemoryError) as error:
         text = f"{name}: {error}" if name else str(error) or "out of memory"
         raise StatusError(ACLNN_ERR_RUNTIME_ERROR, text) from None

@@ -15,12 +15,9 @@ import numpy as np
 from emulator.aclnn.codes import DTYPE_NAMES, FORMAT_ND, REDUCTION_MEAN
 from emulator.aclnn.descriptor import INT64_MAX, Descriptor
 from emulator.aclnn.workspace import Resident, workspace_bytes
-from kernel import coefficient
+from kernel import coefficient, registry
 from socs.isa import DType
 from socs.spec import Soc
-
-RELEASES = ("newer", "older")
-"""Releases of ops-nn that differ, on the 950 alone."""
 
 REGISTER_BASED_ARCH = 3510
 """npu_arch of the 950."""
@@ -72,6 +69,16 @@ OPERATORS = {
 }
 """The operator type that is launched."""
 
+KERNELS = {
+    Variant.V2: "mse_loss_grad_v2",
+    Variant.TBE: "mse_loss_grad",
+    Variant.ATVOSS: "mse_loss_grad_950",
+    Variant.REGISTER_BASED: "mse_loss_grad_v2_950",
+}
+"""The recorded kernel (:mod:`kernel.registry`)."""
+
+_VARIANTS = {kernel: variant for variant, kernel in KERNELS.items()}
+
 KERNEL_WORKSPACE_BYTES = {
     Variant.V2: 0,
     Variant.TBE: None,
@@ -105,6 +112,12 @@ class Route:
     uses_workspace: bool
     copies: tuple[str, ...]
     scalar: np.float32
+    reduction: int
+
+    @property
+    def kernel(self) -> str:
+        """The recorded kernel's name."""
+        return KERNELS[self.variant]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,37 +132,20 @@ def choose(soc: Soc, inputs: Mapping[str, Descriptor], dtype: DType, release: st
     """
     tensors = tuple(inputs.values())
     formats = {tensor.format for tensor in tensors}
-    if soc.npu_arch == REGISTER_BASED_ARCH:
-        if release == "older":
-            return Variant.ATVOSS
-        if formats != {FORMAT_ND}:
-            raise RouteError(f"the tiling of MseLossGradV2 on {soc.name} takes format ND alone")
-        return Variant.REGISTER_BASED
-    equal = len({tensor.view_dims for tensor in tensors}) == 1 and len(formats) == 1
-    if equal and soc.short_name in V2_KERNELS:
-        variant, dtypes = Variant.V2, V2_KERNELS[soc.short_name]
-    else:
-        variant, dtypes = Variant.TBE, TBE_KERNELS.get(soc.short_name, frozenset())
-    if dtype not in dtypes:
+    alike = len({tensor.view_dims for tensor in tensors}) == 1 and len(formats) == 1
+    variant = _VARIANTS[registry.choose(soc, alike=alike, release=release)]
+    if variant is Variant.REGISTER_BASED and formats != {FORMAT_ND}:
+        raise RouteError(f"the tiling of MseLossGradV2 on {soc.name} takes format ND alone")
+    registered = {Variant.V2: V2_KERNELS, Variant.TBE: TBE_KERNELS}.get(variant)
+    if registered is not None and dtype not in registered.get(soc.short_name, frozenset()):
         raise RouteError(f"no kernel of {OPERATORS[variant]} for {dtype} on {soc.short_name}")
     return variant
 
 
 def factor(variant: Variant, shape: tuple[int, ...], reduction: int) -> np.float32:
     """The float32 that the kernel multiplies with; ``shape`` is self's before broadcasting."""
-    if reduction != REDUCTION_MEAN:
-        return coefficient.PLAIN
-    if variant is Variant.V2:
-        return coefficient.v2(shape)
-    count = 1
-    for dim in shape:
-        count *= dim
-    rule = {
-        Variant.TBE: coefficient.tbe,
-        Variant.ATVOSS: coefficient.atvoss,
-        Variant.REGISTER_BASED: coefficient.register_based,
-    }[variant]
-    return rule(count)
+    mean = registry.find(KERNELS[variant]).mean
+    return mean(shape) if reduction == REDUCTION_MEAN else coefficient.PLAIN
 
 
 def build(
@@ -200,6 +196,7 @@ def build(
         any(step.writes != "out" for step in steps),
         tuple(copies),
         factor(variant, inputs["self"].view_dims, reduction),
+        reduction,
     )
 
 

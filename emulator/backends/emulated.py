@@ -7,7 +7,6 @@ import numpy as np
 from emulator.backend import Call
 from emulator.result import Result, accuracy_of, assumed_numbers, assumed_of_kernel, pipe_rows
 from kernel.interpret import CARRIERS
-from kernel.layout import Layout, broadcast, storage_of
 from socs.errors import AtlasError
 
 
@@ -36,16 +35,9 @@ def _compute(call: Call) -> None:
         if not np.shares_memory(flat["out"], call.out):
             call.out[...] = flat["out"].view(call.out.dtype).reshape(call.out.shape)
     elif call.bits == "compiled":
-        from kernel.compile import run_fused
-        from kernel.fuse import fuse
+        from kernel.compile import Computation
 
-        fused = fuse(plan.launch, plan.soc.numerics, call.overflow == "saturation")
-        storages, layouts = {}, {}
-        for name, array in arrays.items():
-            storage, strides, offset = storage_of(array)
-            storages[name] = storage.view(carrier)
-            layouts[name] = Layout(plan.shape, broadcast(array.shape, strides, plan.shape), offset)
-        run_fused(fused, layouts, storages, plan.launch.scalars)
+        Computation(plan.launch, plan.soc, call.overflow).run(arrays, plan.shape)
     else:
         raise AtlasError(f"bits = {call.bits!r}: must be compiled or interpreted")
 

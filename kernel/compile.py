@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
+import math
 import os
 import sys
 import tempfile
@@ -23,7 +24,8 @@ import numpy as np
 
 from kernel.codegen import TURN_TILE, Step, Walk, source_of
 from kernel.fuse import Fused, fuse
-from kernel.layout import Layout, coalesce
+from kernel.interpret import CARRIERS
+from kernel.layout import Layout, broadcast, coalesce, storage_of
 from kernel.program import Launch
 from socs.spec import OverflowMode, Soc
 
@@ -145,45 +147,110 @@ def run_fused(
     *,
     threads: int | None = None,
 ) -> None:
-    """Compute ``fused`` over the index space of ``layouts``, one for each tensor, all of one shape."""
+    """Compute ``fused`` over the index space of ``layouts``, one for each tensor, all of one shape.
+
+    ``tensors``: flat storage by name, in the carrier dtypes.
+    """
     names = [name for name, _ in fused.tensors]
-    place = names.index(fused.output)
-    dims, strides = _ordered([layouts[name] for name in names], place)
+    prepared = _prepare(fused, [layouts[name] for name in names], [tensors[name].itemsize for name in names])
+    prepared.run([tensors[name] for name in names], _float32(fused, scalars), threads)
+
+
+class Computation:
+    """One launch, to be computed often: what depends on the arrays' shapes alone is kept.
+
+    ``scalars`` are the launch's own. Not for several threads at once.
+    """
+
+    def __init__(self, launch: Launch, soc: Soc, overflow: OverflowMode) -> None:
+        self._fused = fuse(launch, soc.numerics, overflow == "saturation")
+        self._scalars = _float32(self._fused, launch.scalars)
+        self._carriers = [CARRIERS[dtype] for _, dtype in self._fused.tensors]
+        self._prepared: dict[object, _Prepared] = {}
+
+    def run(self, tensors: Mapping[str, Array], shape: tuple[int, ...], threads: int | None = None) -> None:
+        """Compute over ``shape``. ``tensors``: arrays of any strides that broadcast to it, the output too."""
+        arrays = [tensors[name] for name, _ in self._fused.tensors]
+        key = (shape, *[(array.shape, array.strides) for array in arrays])
+        flat = [
+            (array.reshape(-1) if array.flags.c_contiguous and array.flags.aligned else storage_of(array)[0])
+            for array in arrays
+        ]
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            prepared = self._prepared[key] = self._prepare(arrays, shape)
+        flat = [array.view(carrier) for array, carrier in zip(flat, self._carriers, strict=True)]
+        prepared.run(flat, self._scalars, threads)
+
+    def _prepare(self, arrays: Sequence[Array], shape: tuple[int, ...]) -> _Prepared:
+        layouts = []
+        for array in arrays:
+            _, strides, offset = storage_of(array)
+            layouts.append(Layout(shape, broadcast(array.shape, strides, shape), offset))
+        return _prepare(self._fused, layouts, [array.itemsize for array in arrays])
+
+
+class _Prepared:
+    """A compiled loop and the numbers it walks by."""
+
+    def __init__(
+        self,
+        run: Callable[..., None],
+        walk: Walk,
+        dims: Sequence[int],
+        strides: Sequence[Sequence[int]],
+        offsets: Sequence[int],
+    ) -> None:
+        self._run = run
+        self._walk = walk
+        self._total = math.prod(dims)
+        self._count = dims[-1]
+        self._rows = self._total // dims[-1]
+        if walk.turned:
+            self._rows = self._total // (dims[-1] * dims[-2]) * -(-dims[-2] // TURN_TILE)
+        self._numbers = (
+            np.array(dims, np.int64),
+            np.array(strides, np.int64).reshape(len(offsets), len(dims)),
+            np.array(offsets, np.int64),
+        )
+
+    def run(self, arrays: Sequence[Array], scalars: Sequence[np.float32], threads: int | None) -> None:
+        arguments = (*arrays, *scalars, *self._numbers)
+        if self._total <= SERIAL_BELOW:
+            workers = 1
+        else:
+            workers = max(1, min(threads or available_threads(), -(-self._total // SERIAL_BELOW)))
+        if workers == 1:
+            self._run(0, self._rows, 0, self._count, *arguments)
+            return
+        # Few long rows are cut along the row, many short ones by rows.
+        if self._rows >= 4 * workers or self._walk.turned:
+            parts = [(low, high, 0, self._count) for low, high in _cut(self._rows, workers)]
+        else:
+            parts = [(0, self._rows, low, high) for low, high in _cut(self._count, workers)]
+        futures = [_pool(workers).submit(self._run, *part, *arguments) for part in parts]
+        for future in futures:
+            future.result()
+
+
+def _prepare(fused: Fused, layouts: Sequence[Layout], itemsizes: Sequence[int]) -> _Prepared:
+    place = [name for name, _ in fused.tensors].index(fused.output)
+    dims, strides = _ordered(layouts, place)
     steps = _steps(dims, strides, place)
-    arrays = [tensors[name] for name in names]
-    itemsize = arrays[place].itemsize
-    moved = sum(layouts[name].distinct * array.itemsize for name, array in zip(names, arrays, strict=True))
+    moved = sum(layout.distinct * size for layout, size in zip(layouts, itemsizes, strict=True))
     walk = Walk(
         steps,
         streamed=moved >= STREAM_FROM_BYTES
         and steps[place] is Step.RUN
         and Step.TURN not in steps
-        and dims[-1] * itemsize >= STREAM_ROW_BYTES,
+        and dims[-1] * itemsizes[place] >= STREAM_ROW_BYTES,
     )
     run = _compiled(source_of(fused, walk))
-    total = layouts[fused.output].elements
-    rows, count = total // dims[-1], dims[-1]
-    if walk.turned:
-        rows = total // (dims[-1] * dims[-2]) * -(-dims[-2] // TURN_TILE)
-    arguments = (
-        *arrays,
-        *(np.float32(scalars[name]) for name in fused.scalars),
-        np.array(dims, np.int64),
-        np.array(strides, np.int64).reshape(len(names), len(dims)),
-        np.array([layouts[name].offset for name in names], np.int64),
-    )
-    workers = max(1, min(threads or available_threads(), -(-total // SERIAL_BELOW)))
-    if workers == 1:
-        run(0, rows, 0, count, *arguments)
-        return
-    # Few long rows are cut along the row, many short ones by rows.
-    if rows >= 4 * workers or walk.turned:
-        parts = [(low, high, 0, count) for low, high in _cut(rows, workers)]
-    else:
-        parts = [(0, rows, low, high) for low, high in _cut(count, workers)]
-    futures = [_pool(workers).submit(run, *part, *arguments) for part in parts]
-    for future in futures:
-        future.result()
+    return _Prepared(run, walk, dims, strides, [layout.offset for layout in layouts])
+
+
+def _float32(fused: Fused, scalars: Mapping[str, float]) -> tuple[np.float32, ...]:
+    return tuple(np.float32(scalars[name]) for name in fused.scalars)
 
 
 def _cut(total: int, workers: int) -> list[tuple[int, int]]:

@@ -340,7 +340,11 @@ def test_a_grad_shape_is_checked_as_a_tensor_would_be() -> None:
     options = {"shape": (4, 8), "dtype": "float32"}
     same = emulator.predict(OPERATOR, **options, grad_shape=(4, 8))
     assert same == emulator.predict(OPERATOR, **options)
-    assert "modelled yet" in refusal(lambda: emulator.predict(OPERATOR, **options, grad_shape=()))
+    scalar = emulator.predict(OPERATOR, **options, grad_shape=())
+    assert scalar.shapes == {"grad_output": (), "self": (4, 8), "target": (4, 8), "out": (4, 8)}
+    assert scalar.kernel == "mse_loss_grad"
+    refused = refusal(lambda: emulator.predict(OPERATOR, **options, grad_shape=(), kernel="mse_loss_grad_v2"))
+    assert "mse_loss_grad_v2 takes equal shapes" in refused
     assert "broadcast" in refusal(lambda: emulator.predict(OPERATOR, **options, grad_shape=(3,)), INVALID)
     nothing = emulator.predict(OPERATOR, shape=(4, 0), dtype="float32", grad_shape=(4, 1))
     assert nothing.shapes == {"grad_output": (4, 1), "self": (4, 0), "target": (4, 0), "out": (4, 0)}

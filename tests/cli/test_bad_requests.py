@@ -26,7 +26,10 @@ REQUESTS = {
     "shape 10 dimensions": (["--shape", ",".join("1" * 10)], ["10 dimensions", "at most 8"]),
     "grad shape": (["--shape", "4", "--grad-shape", "5"], ["[5]", "[4]", "cannot be broadcast"]),
     "grad shape word": (["--shape", "4", "--grad-shape", "x"], ["--grad-shape 'x'", "integers"]),
-    "broadcast": (["--shape", "4", "--grad-shape", "1"], ["[1]", "[4]", "is modelled yet"]),
+    "broadcast": (
+        ["--shape", "4", "--grad-shape", "1", "--kernel", "mse_loss_grad_v2"],
+        ["[1]", "[4]", "mse_loss_grad_v2 takes equal shapes", "Ascend910B3 runs mse_loss_grad for them"],
+    ),
     "dtype case": (["--shape", "4", "--dtype", "Float32"], ["Float32", "float32, float16, bfloat16"]),
     "dtype ACL": (["--shape", "4", "--dtype", "FP16"], ["FP16", "float32, float16, bfloat16"]),
     "dtype int8": (["--shape", "4", "--dtype", "int8"], ["int8", "Ascend910B3", "npu_arch 2201"]),
@@ -134,7 +137,6 @@ def other(**changed: np.ndarray) -> dict[str, np.ndarray]:
 ARRAYS = {
     "missing": ({"self": tensors()["self"]}, ["grad_output, target", "the file has self"]),
     "unequal": (other(target=np.ones((4, 7), np.float32)), ["target [4, 7]", "[4, 8]", "broadcast"]),
-    "broadcasting": (other(grad_output=np.float32(1)), ["grad_output []", "is modelled yet"]),
     "mixed": (other(target=np.ones((4, 8), np.float16)), ["target is float16", "self is float32"]),
     "float64": (tensors(dtype=np.float64), ["float64", "float32, float16, bfloat16"]),
     "int8": (tensors(dtype=np.int8), ["int8", "float32, float16, bfloat16"]),
@@ -153,6 +155,18 @@ def test_arrays_that_do_not_fit_are_refused_in_one_line(command: Command, tmp_pa
     refusal = command("run", tmp_path / "in.npz", "--output", out).refusal
     assert [part for part in parts if part not in refusal] == []
     assert out.read_bytes() == b"old"
+
+
+def test_a_chosen_kernel_that_cannot_broadcast_refuses_arrays_that_need_it(
+    command: Command, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "in.npz", **other(grad_output=np.float32(1)))
+    chosen = ("--kernel", "mse_loss_grad_v2", "--output", tmp_path / "out.npy")
+    refusal = command("run", tmp_path / "in.npz", *chosen).refusal
+    assert "mse_loss_grad_v2 takes equal shapes" in refusal
+    assert "grad_output []" in refusal
+    assert not (tmp_path / "out.npy").exists()
+    assert command("run", tmp_path / "in.npz", "--output", tmp_path / "out.npy").status == 0
 
 
 def test_a_chip_without_bfloat16_refuses_it_by_name(command: Command, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kernel import registry
 from kernel.core import Core, GlobalTensor, LocalTensor, Tile, Tiles
 from kernel.mse_loss_backward import Reduction, plan, supported_dtypes
 from kernel.program import Blocks, Launch, Program, TensorArg, Window
-from kernel.tiling import TilingOptions
+from kernel.tiling import Problem, TilingOptions
 from socs.isa import DType, Pipe
 from socs.spec import Soc
 
@@ -146,7 +146,7 @@ def mixed_launches(draw: st.DrawFn, trips: int = 40) -> tuple[Soc, Launch, str]:
         tile = draw(st.sampled_from((64, 480, 512, 1024, 1536)))
         count = draw(st.integers(1, 20))
         length = draw(st.integers(1, trips * tile))
-        item = record(soc, dtype, Tiles(length, tile), 1536, draw(st.integers(1, 2)))
+        item = record(soc, Problem(dtype, (length,)), Tiles(length, tile), 1536, draw(st.integers(1, 2)))
         groups.append(Blocks(item, range(start, start + count * length, length), first))
         first, start = first + count, start + count * length
     tensors = [

@@ -20,6 +20,9 @@ Bits = NDArray[Any]
 ARCHS = ("Ascend910B4-1", "Ascend910_9391", "Ascend310P3", "Ascend910A", "Ascend310B1", "Ascend950PR_9579")
 """One chip of each npu_arch and each tiling variant."""
 
+MOST_BUFFERS = {1001: 2, 3002: 2}
+"""Buffers per queue, by npu_arch, where three input queues share the eight events (kernel: TBE)."""
+
 NARROW = {DType.FLOAT16: np.dtype(np.float16), DType.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}
 LARGEST = {DType.FLOAT16: 0x7BFF, DType.BFLOAT16: 0x7F7F}
 INPUTS = ("self", "target", "grad_output")
@@ -43,6 +46,11 @@ def chip_dtypes() -> list[Any]:
         for name in ARCHS
         for dtype in ((*both, DType.BFLOAT16) if socs.load(name).npu_arch in (2201, 3510) else both)
     ]
+
+
+def depth_for(name: str, depth: int | None) -> int | None:
+    """``depth``, or as many buffers per queue as the default kernel of the chip has events for."""
+    return min(depth, MOST_BUFFERS.get(socs.load(name).npu_arch, depth)) if depth else depth
 
 
 def carrier(dtype: DType) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from legal_orders import Chooser, at_random, execute_in_order, favouring
-from mse_oracle import as_bits, chip_dtypes, expected, launched, random_tensors
+from mse_oracle import as_bits, chip_dtypes, depth_for, expected, launched, random_tensors
 
 import socs
 from kernel.interpret import interpret
@@ -40,7 +40,7 @@ def oracle(name: str, dtype: DType, tensors: dict[str, Any]) -> Any:
 def test_every_pipe_may_run_as_far_ahead_as_the_flags_let_it(name: str, dtype: DType, depth: int) -> None:
     n = 33 * 5 + 7
     tensors = random_tensors(dtype, n, 1)
-    launch = launched(name, dtype, n, tile_length=33, buffer_num=depth, block_dim=1)
+    launch = launched(name, dtype, n, tile_length=33, buffer_num=depth_for(name, depth), block_dim=1)
     good = oracle(name, dtype, tensors)
     for choose in EXTREMES:
         np.testing.assert_array_equal(in_order(launch, name, tensors, choose), good)
@@ -59,7 +59,7 @@ def test_random_orders_give_the_bits_of_the_issue_order(
 ) -> None:
     name, dtype = chip_dtype
     tensors = random_tensors(dtype, n, seed)
-    launch = launched(name, dtype, n, tile_length=tile, buffer_num=depth)
+    launch = launched(name, dtype, n, tile_length=tile, buffer_num=depth_for(name, depth))
     result = in_order(launch, name, tensors, at_random(seed))
     np.testing.assert_array_equal(result, oracle(name, dtype, tensors))
 

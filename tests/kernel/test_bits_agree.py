@@ -18,6 +18,7 @@ from mse_oracle import (
     as_bits,
     carrier,
     chip_dtypes,
+    depth_for,
     every_special,
     expected,
     launched,
@@ -155,7 +156,7 @@ def test_bits_do_not_depend_on_the_cut(
     if depth is not None and tile is None:
         tile = 256
     tensors = random_tensors(dtype, n, seed)
-    launch = launched(soc, dtype, n, tile_length=tile, buffer_num=depth, block_dim=cores)
+    launch = launched(soc, dtype, n, tile_length=tile, buffer_num=depth_for(name, depth), block_dim=cores)
     slow, fast = both(launch, soc, tensors)
     factor = coefficient((n,), Reduction.MEAN)
     oracle = expected(tensors, dtype, factor, saturate=name in SATURATING)

@@ -228,14 +228,26 @@ def test_a_0_d_call_is_one_element_with_coefficient_2() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["Ascend910B4", "Ascend310P3", "Ascend910A", "Ascend950PR_9579"])
-def test_broadcasting_is_legal_but_not_modelled_yet(name: str) -> None:
-    message = refused(None, planned_for, name, (4, 5), grad_shape=(1, 5), target_shape=(5,))
-    assert message.startswith(
-        "self [4, 5], target [5] and grad_output [1, 5] differ: broadcasting is legal here, but no kernel"
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [
+        ("Ascend910B4", "mse_loss_grad"),
+        ("Ascend310P3", "mse_loss_grad"),
+        ("Ascend910A", "mse_loss_grad"),
+        ("Ascend950PR_9579", "mse_loss_grad_v2_950"),
+    ],
+)
+def test_a_kernel_that_cannot_broadcast_is_refused_for_shapes_that_differ(name: str, runs: str) -> None:
+    shapes = {"shape": (4, 5), "grad_shape": (1, 5), "target_shape": (5,)}
+    message = refused(None, planned_for, name, kernel="mse_loss_grad_v2", **shapes)
+    assert message == (
+        "mse_loss_grad_v2 takes equal shapes; self is [4, 5], target [5], grad_output [1, 5]: "
+        f"{name} runs {runs} for them"
     )
-    assert message.endswith("is modelled yet")
-    assert "mse_loss_grad_v2" not in message or name.startswith("Ascend950")
+    # Shapes of equal size that differ in rank are not alike either.
+    message = refused(None, planned_for, name, (4, 5), grad_shape=(1, 4, 5), kernel="mse_loss_grad_v2")
+    assert "takes equal shapes" in message
+    assert planned_for(name, **shapes).kernel == runs
 
 
 @pytest.mark.parametrize(
@@ -244,13 +256,14 @@ def test_broadcasting_is_legal_but_not_modelled_yet(name: str) -> None:
         ("Ascend910B4", None),
         ("Ascend910_9391", None),
         ("Ascend310P1", None),
-        ("Ascend910A", "mse_loss_grad (TBE)"),
-        ("Ascend310B4", "mse_loss_grad (TBE)"),
-        ("Ascend950PR_9579", "mse_loss_grad_v2 (register-based, Ascend 950)"),
+        ("Ascend910A", "mse_loss_grad"),
+        ("Ascend310B4", "mse_loss_grad"),
+        ("Ascend950PR_9579", "mse_loss_grad_v2_950"),
     ],
 )
-def test_a_plan_says_which_kernel_it_stands_in_for(name: str, real: str | None) -> None:
-    assert planned_for(name).stand_in_for == real
+def test_a_plan_says_which_kernel_a_chosen_one_stands_in_for(name: str, real: str | None) -> None:
+    assert planned_for(name).stand_in_for is None
+    assert planned_for(name, kernel="mse_loss_grad_v2").stand_in_for == real
 
 
 @pytest.mark.parametrize("option", ["tile-length", "buffer-num", "block-dim"])
@@ -295,15 +308,36 @@ def test_more_blocks_than_cores_or_elements_are_refused() -> None:
     message = refused(None, planned, A2, F32, 7, block_dim=8)
     assert message == "block-dim = 8: there are only 7 elements to share"
     assert planned(A2, F32, 7, block_dim=7).launch is not None
-    # The host's own rule leaves one core out where the others come out even: 1000 = 40 * 25.
-    launch = planned(A2, F32, 1000, block_dim=41).launch
+    # The host's own rule leaves one core out where the others come out even: 1014 = 39 * 26, and
+    # 1000 = 40 * 25. But more blocks than cores are refused before that rule could save them.
+    launch = planned(A2, F32, 1014, block_dim=40).launch
     assert launch is not None
-    assert launch.block_dim == 40
+    assert launch.block_dim == 39
+    assert refused(None, planned, A2, F32, 1000, block_dim=41).startswith("block-dim = 41: Ascend910B4-1 has")
 
 
 def test_a_ninth_buffer_has_no_event_id() -> None:
     assert planned(A2, F32, 1000, tile_length=32, buffer_num=8).launch is not None
     message = refused(None, planned, A2, F32, 1000, tile_length=32, buffer_num=9)
+    assert message.startswith("the kernel needs more than 8 events from MTE2 to V")
+    assert message.endswith("use a smaller buffer_num")
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("Ascend910A", {}),
+        ("Ascend310B1", {}),
+        ("Ascend910B4", {"grad_shape": ()}),
+        ("Ascend950PR_9579", {"release": "older"}),
+    ],
+)
+def test_a_third_buffer_has_no_event_id_where_each_input_has_its_queue(name: str, named: Any) -> None:
+    def with_buffers(number: int) -> Plan:
+        return planned_for(name, options=TilingOptions(tile_length=64, buffer_num=number), **named)
+
+    assert with_buffers(2).launch is not None
+    message = refused(None, with_buffers, 3)
     assert message.startswith("the kernel needs more than 8 events from MTE2 to V")
     assert message.endswith("use a smaller buffer_num")
 
@@ -347,7 +381,10 @@ def test_a_launch_says_what_it_moves() -> None:
 
 
 def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
-    assert refused(None, registry.find, "mse") == "unknown kernel 'mse': there are mse_loss_grad_v2"
+    assert refused(None, registry.find, "mse") == (
+        "unknown kernel 'mse': there are mse_loss_grad, mse_loss_grad_950, mse_loss_grad_v2, "
+        "mse_loss_grad_v2_950"
+    )
     assert refused(None, planned_for, kernel="mse").startswith("unknown kernel 'mse'")
     for name, kernel in registry.KERNELS.items():
         assert registry.find(name) is kernel

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from legal_orders import Stuck, at_random, favouring, legal_order
-from mse_oracle import ARCHS, chip_dtypes, launched, planned
+from mse_oracle import ARCHS, chip_dtypes, depth_for, launched, planned
 
 import socs
 from kernel.core import Core, GlobalTensor, Tiles
@@ -527,13 +527,14 @@ def test_nothing_is_found_in_any_cut(
         blocks = None
     if depth and depth > 2 and tile is None:
         tile = 512
+    depth = depth_for(name, depth)
     launch = launched(name, dtype, n, tile_length=tile, buffer_num=depth, block_dim=blocks)
     assert verify(launch, socs.load(name)) == []
 
 
 @pytest.mark.parametrize("name", ARCHS)
 def test_no_order_of_the_pipes_gets_stuck_where_no_deadlock_is_found(name: str) -> None:
-    launch = good(F16, tiles=20, depth=3, rest=7, name=name)
+    launch = good(F16, tiles=20, depth=depth_for(name, 3) or 3, rest=7, name=name)
     program = launch.blocks[0].program
     for seed in range(10):
         assert len(legal_order(program, at_random(seed))) == program.instruction_count

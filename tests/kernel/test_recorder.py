@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mse_oracle import ARCHS, chip_dtypes, launched
+from mse_oracle import ARCHS, chip_dtypes, depth_for, launched
 
 import socs
 from kernel import core, mse_loss_grad_v2
@@ -102,8 +102,8 @@ def test_the_loop_covers_whole_periods_between_the_first_tiles_and_the_last(dept
 @pytest.mark.parametrize("options", [{}, {"buffer_num": 3}, {"buffer_num": 4, "tile_length": 64}])
 def test_the_record_does_not_grow_with_the_tensor(name: str, dtype: DType, options: dict[str, int]) -> None:
     def size(n: int) -> int:
-        options.setdefault("tile_length", 2048)
-        launch = launched(name, dtype, n, **options)
+        tile, depth = options.get("tile_length", 2048), depth_for(name, options.get("buffer_num"))
+        launch = launched(name, dtype, n, tile_length=tile, buffer_num=depth)
         return sum(
             1 if isinstance(item, Instruction) else len(item.body)
             for blocks in launch.blocks

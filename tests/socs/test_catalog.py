@@ -96,9 +96,14 @@ def test_costs_exist_only_for_what_the_chip_takes(name: str) -> None:
     vector = socs.load(name).vector
     for op, costs in vector.costs.items():
         taken = set(vector.casts) if op == "cast" else set(vector.arithmetic_dtypes)
+        if op == "broadcast":  # which moves bits: also of dtypes that can only be cast
+            taken = {dtype for pair in vector.casts for dtype in pair.split("_to_")}
         assert set(costs) <= taken, op
-    assert {"sub", "mul", "muls", "cast"} == set(vector.costs)
+    assert {"sub", "mul", "muls", "cast", "broadcast"} == set(vector.costs)
     assert {"float32", "float16"} <= set(vector.costs["mul"])
+    # One for each dtype that a tensor of the operator may have.
+    bfloat16 = {"bfloat16"} & {pair.removeprefix("float32_to_") for pair in vector.casts}
+    assert set(vector.costs["broadcast"]) == {"float32", "float16"} | bfloat16
 
 
 def test_chips_without_bfloat16_have_no_bfloat16_anywhere() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kernel.core import Core, GlobalTensor, LocalTensor, Tiles
 from kernel.program import Program
-from kernel.tiling import Group, Problem, Tiling, align_up, cut_evenly
+from kernel.tiling import Group, Problem, Tiling, align_up, cut_evenly, tiling_of
 from socs.isa import BLOCK_BYTES, DType, Pipe, RoundMode
 from socs.spec import Soc
 
@@ -43,7 +43,7 @@ def register_based_tiling(soc: Soc, problem: Problem) -> Tiling:
             groups.append(Group(start, 1, rest, min(tile, rest), tile, 1))
             start += rest
     rank = sum(dim > 1 for dim in problem.shape)
-    return _described(problem, tuple(groups), tile, 1, key=0 if rank <= 4 else 1)
+    return tiling_of(problem, groups, key=0 if rank <= 4 else 1)
 
 
 def _inner_tile(shape: tuple[int, ...], capacity: int) -> int:
@@ -80,24 +80,6 @@ def atvoss_tiling(soc: Soc, problem: Problem) -> Tiling:
         buffer_length=former,
         buffer_num=2,
         key=65543 if "grad_output" in problem.single else 7,
-    )
-
-
-def _described(problem: Problem, groups: tuple[Group, ...], tile: int, buffers: int, *, key: int) -> Tiling:
-    first, last = groups[0], groups[-1]
-    return Tiling(
-        total_length=problem.total,
-        block_dim=sum(group.count for group in groups),
-        block_length=first.length,
-        last_block_length=last.length,
-        tile_length=first.tile_length,
-        buffer_length=tile,
-        buffer_num=buffers,
-        last_tile_length=last.tile_length,
-        last_buffer_length=tile,
-        last_buffer_num=buffers,
-        key=key,
-        groups=groups,
     )
 
 

@@ -6,6 +6,7 @@ The host side decides this (facts: ops-nn ``mse_loss_grad_v2_tiling.cpp``); a us
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernel.core import Tiles
@@ -214,18 +215,23 @@ def cut_evenly(
         groups.append(Group(0, full, per_block, min(tile_length, per_block), buffer_length, buffer_num))
     if rest:
         groups.append(Group(full * per_block, 1, rest, min(tile_length, rest), buffer_length, buffer_num))
+    return tiling_of(problem, groups, key=key)
+
+
+def tiling_of(problem: Problem, groups: Sequence[Group], *, key: int) -> Tiling:
+    """The tiling that consists of ``groups``, described by its first and its last block."""
     first, last = groups[0], groups[-1]
     return Tiling(
-        total_length=total,
+        total_length=problem.total,
         block_dim=sum(group.count for group in groups),
         block_length=first.length,
         last_block_length=last.length,
         tile_length=first.tile_length,
-        buffer_length=buffer_length,
-        buffer_num=buffer_num,
+        buffer_length=first.buffer_length,
+        buffer_num=first.buffer_num,
         last_tile_length=last.tile_length,
-        last_buffer_length=buffer_length,
-        last_buffer_num=buffer_num,
+        last_buffer_length=last.buffer_length,
+        last_buffer_num=last.buffer_num,
         key=key,
         groups=tuple(groups),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ class Log:
         self.since = stop
 
 
-class PipeUnit:
+class PipeUnit(ABC):
     """What all pipes share: the queue, flags, the log, and a state that says all about the future."""
 
     def __init__(self, core: Core, pipe: Pipe) -> None:
@@ -162,8 +163,9 @@ class PipeUnit:
         """Until everything issued has its result written."""
         yield from ()
 
+    @abstractmethod
     def execute(self, entry: Entry) -> Process:
-        raise NotImplementedError
+        """Work off an instruction that is no flag."""
 
 
 class TransferPipe(PipeUnit):

@@ -144,3 +144,9 @@ def test_a_line_is_prefetched_into_all_caches_and_draining_is_a_full_fence() -> 
     assert re.search(r"\sprefetcht0\s" if X86 else r"\sprfm\s+pldl1keep", assembly)
     (assembly,) = finish.inspect_asm().values()
     assert re.search(r"\s(mfence|lock\s+or[lq])\s" if X86 else r"\sdmb\s+ish\s", assembly)
+
+
+def test_a_block_stored_by_plain_python_is_stored_in_its_place() -> None:
+    array = np.zeros(16, np.uint16)
+    stream.store_block(array, 4, np.arange(1, 6, dtype=np.uint16))
+    np.testing.assert_array_equal(array, [0, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0])

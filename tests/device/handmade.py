@@ -87,10 +87,17 @@ def cut(
     tile_length: int | None = None,
     buffer_num: int | None = None,
     block_dim: int | None = None,
+    **named: Any,
 ) -> Launch:
     """The launch of the operator's own kernel."""
-    options = TilingOptions(tile_length, buffer_num, block_dim)
-    found = plan(socs.load(name), shape=shape, dtype=dtype, reduction=Reduction.MEAN, options=options).launch
+    found = plan(
+        socs.load(name),
+        shape=shape,
+        dtype=dtype,
+        reduction=Reduction.MEAN,
+        options=TilingOptions(tile_length, buffer_num, block_dim),
+        **named,
+    ).launch
     assert found is not None
     return found
 
@@ -120,17 +127,22 @@ def real_launches(draw: st.DrawFn, most: int = 3_000) -> tuple[Soc, Launch, str]
     dtype = draw(st.sampled_from(supported_dtypes(soc)))
     total = draw(st.integers(1, 64) | st.integers(1, 1 << 21))
     cores = min(soc.vector_cores, total)
+    # Alike, a single grad_output element, or a row of grad_output for all rows.
+    rows = draw(st.sampled_from([d for d in (1, 2, 3, 8, 64) if total % d == 0]))
+    grad = draw(st.sampled_from([None, None, (), (total // rows,)]))
     try:
         launch = cut(
             name,
             dtype,
-            (total,),
+            (rows, total // rows) if grad else (total,),
+            grad_shape=grad,
+            release=draw(st.sampled_from(("newer", "older"))),
             tile_length=draw(st.none() | st.sampled_from((32, 96, 100, 1000, 2048, 4096))),
             buffer_num=draw(st.none() | st.integers(1, 4)),
             block_dim=draw(st.none() | st.integers(1, cores)),
         )
     except socs.AtlasError:
-        reject()  # four buffers of the longest tile do not fit into the UB
+        reject()  # the buffers of the longest tile do not fit into the UB, or have no event ids
     assume(instructions(launch) <= most)
     return soc, launch, draw(st.sampled_from(("hot", "cold")))
 

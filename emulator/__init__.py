@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from emulator.api import mse_loss_backward, predict, run, soc
     from emulator.result import Result
+    from emulator.rounding import rounding_error
     from kernel.tiling import TilingOptions
     from socs.errors import AtlasError, UnknownCost
     from socs.spec import Soc
@@ -26,6 +27,7 @@ __all__ = [
     "__version__",
     "mse_loss_backward",
     "predict",
+    "rounding_error",
     "run",
     "soc",
 ]
@@ -38,6 +40,7 @@ _HOMES = {
     "Result": "emulator.result",
     "mse_loss_backward": "emulator.api",
     "predict": "emulator.api",
+    "rounding_error": "emulator.rounding",
     "run": "emulator.api",
     "soc": "emulator.api",
 }

@@ -102,7 +102,11 @@ def source_of(fused: Fused, walk: Walk) -> str:
 
 
 class _Line:
-    """The innermost loop: its parameters, its two forms, and the call of it."""
+    """The innermost loop: its parameters, its two forms, and the call of it.
+
+    It runs from 0 over whole slices: only then does LLVM see that no index is negative, and makes
+    vector code of it.
+    """
 
     def __init__(
         self,
@@ -120,17 +124,16 @@ class _Line:
         self._scalars = scalars
 
     def parameters(self) -> list[str]:
-        found = ["start", "stop"]
+        found = ["count"]
         for name in self._names:
             tensor = self._tensors[name]
-            found += [tensor, f"b{tensor}", f"u{tensor}"] if self._steps[name] is Step.STRIDE else [tensor]
+            strided = self._steps[name] is Step.STRIDE
+            found += [tensor, f"b{tensor}", f"u{tensor}"] if strided else [tensor]
         return [*found, *self._scalars]
 
-    def call(
-        self, start: str, stop: str, base: Mapping[str, str], count: str, given: Mapping[str, str]
-    ) -> str:
+    def call(self, base: Mapping[str, str], count: str, given: Mapping[str, str]) -> str:
         """``line(...)`` for ``count`` elements from ``base``; ``given`` replaces whole arguments."""
-        arguments = [start, stop]
+        arguments = [count]
         for number, name in enumerate(self._names):
             tensor = self._tensors[name]
             step = self._steps[name]
@@ -138,14 +141,14 @@ class _Line:
                 arguments.append(given[name])
             elif step is Step.RUN:
                 arguments.append(f"{tensor}[{base[name]} : {base[name]} + {count}]")
-            elif step is Step.ONE and name != self._output:
+            elif step is Step.ONE:
                 arguments.append(f"{tensor}[{base[name]}]")
             else:
                 arguments += [tensor, base[name], f"strides[{number}, rank - 1]"]
         return f"line({', '.join([*arguments, *self._scalars])})"
 
     def plain(self) -> list[str]:
-        return ["for i in range(start, stop):", f"    {self._store('i')} = {self._element('i', {})}"]
+        return ["for i in range(count):", f"    {self._store('i')} = {self._element('i', {})}"]
 
     def streamed(self) -> list[str]:
         out = self._tensors[self._output]
@@ -153,17 +156,17 @@ class _Line:
         slices = {name: f"p{self._tensors[name]}" for name in runs}
         return [
             f"scratch = np.empty(stream.BLOCK_BYTES // {out}.itemsize, {out}.dtype)",
-            f"begin = start + stream.until_aligned({out}, start, stop)",
-            "for i in range(start, begin):",
+            f"begin = stream.until_aligned({out}, 0, count)",
+            "for i in range(begin):",
             f"    {out}[i] = {self._element('i', {})}",
-            "while begin + scratch.size <= stop:",
+            "while begin + scratch.size <= count:",
             *(f"    stream.prefetch({self._tensors[n]}, begin, scratch.size)" for n in runs),
             *(f"    {slices[n]} = {self._tensors[n]}[begin : begin + scratch.size]" for n in runs),
             "    for k in range(scratch.size):",
             f"        scratch[k] = {self._element('k', slices, 'begin + ')}",
             f"    stream.store_block({out}, begin, scratch)",
             "    begin += scratch.size",
-            "for i in range(begin, stop):",
+            "for i in range(begin, count):",
             f"    {out}[i] = {self._element('i', {})}",
             "stream.drain()",
         ]
@@ -188,10 +191,10 @@ class _Line:
 
 
 def _rows(names: list[str], line: _Line) -> list[str]:
-    base = {name: f"o{number}" for number, name in enumerate(names)}
+    base = {name: f"(o{number} + low * strides[{number}, rank - 1])" for number, name in enumerate(names)}
     return [
         "rank = dims.size",
-        "count = dims[rank - 1]",
+        "count = high - low",
         "for row in range(first, last):",
         "    rest = row",
         *(f"    o{number} = offsets[{number}]" for number in range(len(names))),
@@ -199,7 +202,7 @@ def _rows(names: list[str], line: _Line) -> list[str]:
         "        place = rest % dims[axis]",
         "        rest //= dims[axis]",
         *(f"        o{number} += place * strides[{number}, axis]" for number in range(len(names))),
-        f"    {line.call('low', 'high', base, 'count', {})}",
+        f"    {line.call(base, 'count', {})}",
     ]
 
 
@@ -247,7 +250,7 @@ def _turned_rows(
         f"        width = min({TURN_TILE}, count - left)",
         *gather,
         "        for i in range(height):",
-        f"            {line.call('0', 'width', base, 'width', given)}",
+        f"            {line.call(base, 'width', given)}",
     ]
 
 

@@ -13,8 +13,11 @@ from enum import StrEnum
 from kernel.fuse import Expression, Fused, Load
 from socs.isa import DType
 
-TURN_TILE = 64
-"""Edge, in elements, of the square in which a turned tensor is transposed; it fits a first-level cache."""
+TURN_TILE = 16
+"""Rows, in elements, of the band in which a turned tensor is transposed: a cache line of float32."""
+
+TURN_WIDTH = 512
+"""Columns of it: long enough for the other tensors' rows to be fetched ahead, short enough for a cache."""
 
 
 _SETTLED_LATER = ("sub_float32", "mul_float32", "muls_float32")
@@ -220,7 +223,7 @@ def _turned_rows(
         name: f"(o{place} + (band + i) * strides[{place}, rank - 2] + left * strides[{place}, rank - 1])"
         for place, name in enumerate(names)
     }
-    given = {name: f"q{number[name]}[i * {TURN_TILE} : i * {TURN_TILE} + width]" for name in turned}
+    given = {name: f"q{number[name]}[i * {TURN_WIDTH} : i * {TURN_WIDTH} + width]" for name in turned}
     gather = []
     for name in turned:
         place = number[name]
@@ -229,14 +232,14 @@ def _turned_rows(
             f"            corner = o{place} + band + (left + j) * strides[{place}, rank - 1]",
             f"            column = {tensors[name]}[corner : corner + height]",
             "            for i in range(height):",
-            f"                q{place}[i * {TURN_TILE} + j] = column[i]",
+            f"                q{place}[i * {TURN_WIDTH} + j] = column[i]",
         ]
     return [
         "rank = dims.size",
         "count = dims[rank - 1]",
         "height_all = dims[rank - 2]",
         f"bands = (height_all + {TURN_TILE - 1}) // {TURN_TILE}",
-        *(f"q{number[n]} = np.empty({TURN_TILE * TURN_TILE}, np.{carriers[n]})" for n in turned),
+        *(f"q{number[n]} = np.empty({TURN_TILE * TURN_WIDTH}, np.{carriers[n]})" for n in turned),
         "for unit in range(first, last):",
         "    rest = unit // bands",
         f"    band = unit % bands * {TURN_TILE}",
@@ -246,8 +249,8 @@ def _turned_rows(
         "        place = rest % dims[axis]",
         "        rest //= dims[axis]",
         *(f"        o{place} += place * strides[{place}, axis]" for place in range(len(names))),
-        f"    for left in range(0, count, {TURN_TILE}):",
-        f"        width = min({TURN_TILE}, count - left)",
+        f"    for left in range(0, count, {TURN_WIDTH}):",
+        f"        width = min({TURN_WIDTH}, count - left)",
         *gather,
         "        for i in range(height):",
         f"            {line.call(base, 'width', given)}",

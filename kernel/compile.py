@@ -170,8 +170,9 @@ class Computation:
 
     def run(self, tensors: Mapping[str, Array], shape: tuple[int, ...], threads: int | None = None) -> None:
         """Compute over ``shape``. ``tensors``: arrays of any strides that broadcast to it, the output too."""
-        arrays = [tensors[name] for name, _ in self._fused.tensors]
-        key = (shape, *[(array.shape, array.strides) for array in arrays])
+        arrays = [np.asarray(tensors[name]) for name, _ in self._fused.tensors]
+        # An array that is not aligned is copied, and so walked in other strides than its own.
+        key = (shape, *[(array.shape, array.strides, array.flags.aligned) for array in arrays])
         flat = [
             (array.reshape(-1) if array.flags.c_contiguous and array.flags.aligned else storage_of(array)[0])
             for array in arrays

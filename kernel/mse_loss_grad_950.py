@@ -158,7 +158,7 @@ def record_atvoss(soc: Soc, problem: Problem, tiles: Tiles, buffer_length: int, 
         for name in INPUTS:
             loaded[name] = queues[name].deque(dtype)
             value = loaded[name][:count]
-            if name in problem.single:
+            if name == "grad_output" and name in problem.single:
                 core.broadcast(value, value)
             if narrow:
                 core.cast(wide[name][:count], value, RoundMode.NONE)

@@ -72,7 +72,11 @@ def source_of(fused: Fused, walk: Walk) -> str:
         ]
     )
     head = ["first", "last", "low", "high", *tensors.values(), *scalars, "dims", "strides", "offsets"]
-    body = _turned_rows(names, steps, tensors, carriers, line) if walk.turned else _rows(names, line)
+    body = (
+        _turned_rows(names, steps, tensors, carriers, line)
+        if walk.turned
+        else _rows(names, line, tensors[fused.output], walk.streamed)
+    )
     return "\n".join(
         [
             '"""Generated from a recorded kernel; safe to delete."""',
@@ -92,7 +96,7 @@ def source_of(fused: Fused, walk: Walk) -> str:
             "",
             "",
             "@njit(nogil=True)",
-            f"def line({', '.join(line.parameters())}):",
+            f"def line({', '.join(line.parameters(streamed=walk.streamed))}):",
             *(f"    {text}" for text in (line.streamed() if walk.streamed else line.plain())),
             "",
             "",
@@ -126,17 +130,19 @@ class _Line:
         self._steps = steps
         self._scalars = scalars
 
-    def parameters(self) -> list[str]:
-        found = ["count"]
+    def parameters(self, *, streamed: bool) -> list[str]:
+        found = ["count", "scratch"] if streamed else ["count"]
         for name in self._names:
             tensor = self._tensors[name]
             strided = self._steps[name] is Step.STRIDE
             found += [tensor, f"b{tensor}", f"u{tensor}"] if strided else [tensor]
         return [*found, *self._scalars]
 
-    def call(self, base: Mapping[str, str], count: str, given: Mapping[str, str]) -> str:
+    def call(
+        self, base: Mapping[str, str], count: str, given: Mapping[str, str], *, streamed: bool = False
+    ) -> str:
         """``line(...)`` for ``count`` elements from ``base``; ``given`` replaces whole arguments."""
-        arguments = [count]
+        arguments = [count, "scratch"] if streamed else [count]
         for number, name in enumerate(self._names):
             tensor = self._tensors[name]
             step = self._steps[name]
@@ -158,7 +164,6 @@ class _Line:
         runs = [name for name in self._inputs if self._steps[name] in (Step.RUN, Step.TURN)]
         slices = {name: f"p{self._tensors[name]}" for name in runs}
         return [
-            f"scratch = np.empty(stream.BLOCK_BYTES // {out}.itemsize, {out}.dtype)",
             f"begin = stream.until_aligned({out}, 0, count)",
             "for i in range(begin):",
             f"    {out}[i] = {self._element('i', {})}",
@@ -171,7 +176,6 @@ class _Line:
             "    begin += scratch.size",
             "for i in range(begin, count):",
             f"    {out}[i] = {self._element('i', {})}",
-            "stream.drain()",
         ]
 
     def _element(self, index: str, slices: Mapping[str, str], ahead: str = "") -> str:
@@ -193,11 +197,14 @@ class _Line:
         return f"{out}[{index}]"
 
 
-def _rows(names: list[str], line: _Line) -> list[str]:
+def _rows(names: list[str], line: _Line, out: str, streamed: bool) -> list[str]:
     base = {name: f"(o{number} + low * strides[{number}, rank - 1])" for number, name in enumerate(names)}
+    # Scratch and fence once, not for every row: the fence waits for all streamed stores.
+    scratch = [f"scratch = np.empty(stream.BLOCK_BYTES // {out}.itemsize, {out}.dtype)"] if streamed else []
     return [
         "rank = dims.size",
         "count = high - low",
+        *scratch,
         "for row in range(first, last):",
         "    rest = row",
         *(f"    o{number} = offsets[{number}]" for number in range(len(names))),
@@ -205,7 +212,8 @@ def _rows(names: list[str], line: _Line) -> list[str]:
         "        place = rest % dims[axis]",
         "        rest //= dims[axis]",
         *(f"        o{number} += place * strides[{number}, axis]" for number in range(len(names))),
-        f"    {line.call(base, 'count', {})}",
+        f"    {line.call(base, 'count', {}, streamed=streamed)}",
+        *(["stream.drain()"] if streamed else []),
     ]
 
 

@@ -177,6 +177,7 @@ def predict(
         target_shape=target,
         kernel=kernel,
         options=_options(tiling),
+        release=release,
     )
     shapes = {"grad_output": grad, "self": own, "target": target}
     mode = chip.numerics.default_overflow_mode

@@ -27,6 +27,7 @@ from kernel.fuse import Fused, fuse
 from kernel.interpret import CARRIERS
 from kernel.layout import Layout, broadcast, coalesce, storage_of
 from kernel.program import Launch
+from socs.errors import AtlasError
 from socs.spec import OverflowMode, Soc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -171,6 +172,9 @@ class Computation:
     def run(self, tensors: Mapping[str, Array], shape: tuple[int, ...], threads: int | None = None) -> None:
         """Compute over ``shape``. ``tensors``: arrays of any strides that broadcast to it, the output too."""
         arrays = [np.asarray(tensors[name]) for name, _ in self._fused.tensors]
+        if not tensors[self._fused.output].flags.aligned:
+            # The loop would write into an aligned copy, and the result would be lost.
+            raise AtlasError(f"{self._fused.output} is not aligned in memory: it cannot be written into")
         # An array that is not aligned is copied, and so walked in other strides than its own.
         key = (shape, *[(array.shape, array.strides, array.flags.aligned) for array in arrays])
         flat = [

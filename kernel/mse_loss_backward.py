@@ -213,6 +213,8 @@ def plan(
     )
     findings = tuple(verify(launch, soc))
     warnings = _warnings(launch, soc, cut, findings)
+    if not chosen.queues and options.buffer_num not in (None, 1):
+        warnings += (f"buffer-num = {options.buffer_num} changes nothing: {name} has no queues",)
     return Plan(*common, launch, cut, stand_in, warnings, findings, chosen.assumed)
 
 

@@ -22,7 +22,8 @@ class Kernel:
     """A kernel: its host tiling and its recorded program, both functions of the chip and the problem.
 
     ``mean``: the coefficient of ``reduction="mean"`` from self's dimensions. ``broadcasts``: whether it
-    takes shapes that differ. ``assumed``: what of it no public source settles.
+    takes shapes that differ. ``assumed``: what of it no public source settles. ``queues``: whether it has
+    any, so that the number of their buffers means something.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Kernel:
     mean: Callable[[Sequence[int]], np.float32]
     broadcasts: bool
     assumed: tuple[str, ...] = ()
+    queues: bool = True
 
     def blocks(self, soc: Soc, problem: Problem, tiling: Tiling) -> tuple[Blocks, ...]:
         """The recorded programs of a launch, one for each shape of block."""
@@ -76,6 +78,7 @@ KERNELS = {
             mse_loss_grad_950.record_register_based,
             lambda shape: coefficient.register_based(math.prod(shape)),
             broadcasts=True,
+            queues=False,
         ),
         Kernel(
             "mse_loss_grad_950",

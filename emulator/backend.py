@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from emulator.result import Result
-from kernel.mse_loss_backward import Plan
+from kernel.plan import Plan
 from socs.errors import AtlasError
 from socs.spec import OverflowMode
 

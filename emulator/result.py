@@ -68,7 +68,7 @@ class Result:
     stand_in_for: str | None
     dtype: str
     shapes: dict[str, tuple[int, ...]]
-    reduction: str
+    reduction: str | None
     l2: str
     overflow: str
     block_dim: int

@@ -200,7 +200,7 @@ def rounding_error(
         without_error=len(elements) - len(sizes),
         shape=shape,
         dtype=result.dtype,
-        reduction=result.reduction,
+        reduction=parsed.name.lower(),
         soc=result.soc.name,
         kernel=result.kernel,
         overflow=result.overflow,

@@ -8,35 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from kernel import registry
 from kernel.coefficient import PLAIN
-from kernel.layout import Layout, broadcast, contiguous_strides
+from kernel.plan import (
+    EMPTY,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    PARAM_INVALID,
+    Plan,
+    check_block_dim,
+    dims_of,
+    layout_in,
+    shape_text,
+    warnings_of,
+)
 from kernel.program import Launch, TensorArg
-from kernel.tiling import Problem, Tiling, TilingOptions, with_options
-from kernel.verify import Finding, verify
+from kernel.remember import remembered
+from kernel.tiling import Problem, TilingOptions, with_options
+from kernel.verify import verify
 from socs.errors import AtlasError
 from socs.isa import DType
 from socs.spec import Soc
 
 OPERATOR = "mse_loss_backward"
 
-PARAM_INVALID = 161002
-"""ACLNN_ERR_PARAM_INVALID (opbase ``op_errno.h``)."""
-
 BFLOAT16_ARCHS = (2201, 3510)
 """npu_arch whose dtype list has BFLOAT16 (opbase ``GetDtypeSupportListV2``)."""
-
-MAX_RANK = 8
-MAX_ELEMENTS = 1 << 48
-"""More than any address space of these chips; keeps byte counts far from int64's end."""
-
-UINT32_ELEMENTS = 1 << 32
-"""The real tiling counts elements in uint32."""
 
 TENSORS = ("grad_output", "self", "target")
 
@@ -56,29 +57,6 @@ class Reduction(IntEnum):
         if isinstance(value, int) and not isinstance(value, bool) and value in list(cls):
             return cls(value)
         raise AtlasError(f"reduction = {value!r}: must be none, mean or sum (0, 1, 2)", status=PARAM_INVALID)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a call comes to: a launch, how it was cut, and what must be said about it.
-
-    ``launch`` is ``None`` where nothing is launched (an empty tensor). ``stand_in_for`` names the
-    kernel that the chip really runs where the user chose another. ``assumed``: what of the kernel no
-    public source settles.
-    """
-
-    operator: str
-    kernel: str
-    soc: Soc
-    dtype: DType
-    shape: tuple[int, ...]
-    reduction: Reduction
-    launch: Launch | None
-    tiling: Tiling | None
-    stand_in_for: str | None
-    warnings: tuple[str, ...]
-    findings: tuple[Finding, ...] = ()
-    assumed: tuple[str, ...] = ()
 
 
 def supported_dtypes(soc: Soc) -> tuple[DType, ...]:
@@ -122,20 +100,21 @@ def check_shapes(
         joined = np.broadcast_shapes(tuple(grad_output), tuple(self))
     except ValueError:
         raise AtlasError(
-            f"grad_output {_text(grad_output)} and self {_text(self)} cannot be broadcast together",
+            f"grad_output {shape_text(grad_output)} and self {shape_text(self)} cannot be broadcast together",
             status=PARAM_INVALID,
         ) from None
     try:
         joined = np.broadcast_shapes(joined, tuple(target))
     except ValueError:
         raise AtlasError(
-            f"target {_text(target)} cannot be broadcast with {_text(joined)}, the shape of "
+            f"target {shape_text(target)} cannot be broadcast with {shape_text(joined)}, the shape of "
             "grad_output and self",
             status=PARAM_INVALID,
         ) from None
     if out is not None and tuple(out) != joined:
         raise AtlasError(
-            f"out is {_text(out)}: it must be exactly {_text(joined)}, the broadcast shape of the inputs",
+            f"out is {shape_text(out)}: it must be exactly {shape_text(joined)}, the broadcast shape of "
+            "the inputs",
             status=PARAM_INVALID,
         )
     return joined
@@ -146,6 +125,7 @@ def coefficient(shape: Sequence[int], reduction: Reduction, kernel: str = "mse_l
     return registry.find(kernel).mean(shape) if reduction is Reduction.MEAN else PLAIN
 
 
+@remembered(64)
 def plan(
     soc: Soc,
     *,
@@ -165,35 +145,32 @@ def plan(
     ``release`` of ops-nn decides the kernel on the 950, ``formats_agree`` on the others.
     """
     check_dtypes(soc, dtype, dtype, dtype)
-    own = _dims(shape)
+    own = dims_of(shape)
     shapes = {
-        "grad_output": own if grad_shape is None else _dims(grad_shape),
+        "grad_output": own if grad_shape is None else dims_of(grad_shape),
         "self": own,
-        "target": own if target_shape is None else _dims(target_shape),
+        "target": own if target_shape is None else dims_of(target_shape),
     }
     joined = check_shapes(shapes["grad_output"], own, shapes["target"])
     alike = len(set(shapes.values())) == 1
     real = registry.choose(soc, alike=alike and formats_agree, release=release)
     name = kernel or real
     chosen = registry.find(name)
-    common = (OPERATOR, name, soc, dtype, joined, reduction)
+    common = (OPERATOR, name, soc, dtype, joined)
+    word = reduction.name.lower()
     stand_in = None if real == name else real
     options = options or TilingOptions()
     total = math.prod(joined)
     if any(0 in dims for dims in shapes.values()):
-        return Plan(*common, None, None, stand_in, ("a tensor is empty: nothing is launched",))
+        return Plan(*common, None, None, stand_in, (EMPTY,), reduction=word)
     if not alike and not chosen.broadcasts:
         raise AtlasError(
-            f"{name} takes equal shapes; self is {_text(own)}, target {_text(shapes['target'])}, "
-            f"grad_output {_text(shapes['grad_output'])}: {soc.name} runs {real} for them"
+            f"{name} takes equal shapes; self is {shape_text(own)}, target {shape_text(shapes['target'])}, "
+            f"grad_output {shape_text(shapes['grad_output'])}: {soc.name} runs {real} for them"
         )
     if total > MAX_ELEMENTS:
         raise AtlasError(f"{total} elements: more than {MAX_ELEMENTS}")
-    if options.block_dim is not None and options.block_dim > soc.vector_cores:
-        raise AtlasError(
-            f"block-dim = {options.block_dim}: {soc.name} has {soc.vector_cores} vector cores "
-            f"({soc.origin}: vector_cores)"
-        )
+    check_block_dim(soc, options)
     problem = Problem(
         dtype,
         joined,
@@ -205,55 +182,14 @@ def plan(
         name,
         chosen.blocks(soc, problem, cut),
         (
-            *(TensorArg(n, dtype, total, layout=_layout(dims, joined)) for n, dims in shapes.items()),
+            *(TensorArg(n, dtype, total, layout=layout_in(dims, joined)) for n, dims in shapes.items()),
             TensorArg("out", dtype, total, written=True),
         ),
         {"coefficient": float(coefficient(own, reduction, name))},
         joined,
     )
     findings = tuple(verify(launch, soc))
-    warnings = _warnings(launch, soc, cut, findings)
+    warnings = warnings_of(launch, soc, cut, findings)
     if not chosen.queues and options.buffer_num not in (None, 1):
         warnings += (f"buffer-num = {options.buffer_num} changes nothing: {name} has no queues",)
-    return Plan(*common, launch, cut, stand_in, warnings, findings, chosen.assumed)
-
-
-def _layout(shape: tuple[int, ...], joined: tuple[int, ...]) -> Layout | None:
-    """Where a contiguous tensor of ``shape`` lies in the joined index space; ``None`` if that is linear."""
-    if math.prod(shape) == math.prod(joined):
-        return None
-    return Layout(joined, broadcast(shape, contiguous_strides(shape), joined))
-
-
-def _warnings(launch: Launch, soc: Soc, cut: Tiling, findings: Sequence[Finding]) -> tuple[str, ...]:
-    if findings and cut.chosen_by == "user":
-        raise AtlasError(str(findings[0]).removeprefix("capacity: "))
-    warnings = []
-    for finding in findings:
-        if finding.rule != "capacity":
-            raise AtlasError(f"{launch.kernel} on {soc.name} is not a valid program: {finding}")
-        warnings.append(f"{finding.message}; the real tiling asks for this too (docs/deviations.md)")
-    needed = launch.bytes_read + launch.bytes_written
-    if soc.memory.bytes is not None and needed > soc.memory.bytes:
-        warnings.append(
-            f"the tensors need {needed:,} B, {soc.name} has {soc.memory.bytes:,} B "
-            f"({soc.origin}: memory.bytes)"
-        )
-    if cut.total_length >= UINT32_ELEMENTS:
-        warnings.append(
-            f"{cut.total_length} elements: the real tiling counts in 32 bits and would wrap; "
-            "64-bit tiling used here"
-        )
-    return tuple(dict.fromkeys(warnings))
-
-
-def _dims(shape: Sequence[int]) -> tuple[int, ...]:
-    dims = tuple(int(d) for d in shape)
-    for dim in dims:
-        if dim < 0:
-            raise AtlasError(f"shape {_text(dims)}: dimension {dim} is negative", status=PARAM_INVALID)
-    return dims
-
-
-def _text(shape: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, shape))}]"
+    return Plan(*common, launch, cut, stand_in, warnings, findings, chosen.assumed, word)

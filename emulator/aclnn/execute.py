@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kernel.compile import Computation
-    from kernel.mse_loss_backward import Plan
+    from kernel.plan import Plan
 
 Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from emulator.aclnn.descriptor import Descriptor
-    from kernel.mse_loss_backward import Plan
+    from kernel.plan import Plan
     from kernel.program import Launch
 
 

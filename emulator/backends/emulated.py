@@ -35,9 +35,9 @@ def _compute(call: Call) -> None:
         if not np.shares_memory(flat["out"], call.out):
             call.out[...] = flat["out"].view(call.out.dtype).reshape(call.out.shape)
     elif call.bits == "compiled":
-        from kernel.compile import Computation
+        from kernel.compile import computation
 
-        Computation(plan.launch, plan.soc, call.overflow).run(arrays, plan.shape)
+        computation(plan.launch, plan.soc, call.overflow).run(arrays, plan.shape)
     else:
         raise AtlasError(f"bits = {call.bits!r}: must be compiled or interpreted")
 
@@ -68,7 +68,7 @@ def _answer(call: Call) -> Result:
         stand_in_for=plan.stand_in_for,
         dtype=str(plan.dtype),
         shapes={**call.shapes, "out": plan.shape},
-        reduction=plan.reduction.name.lower(),
+        reduction=plan.reduction,
         l2=call.l2,
         overflow=call.overflow,
         block_dim=plan.launch.block_dim if plan.launch else 0,

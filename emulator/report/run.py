@@ -38,7 +38,8 @@ def _head(result: Result) -> Table:
 
 
 def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
-    yield "operator", f"{result.operator}, reduction {result.reduction}"
+    reduction = f", reduction {result.reduction}" if result.reduction else ""
+    yield "operator", f"{result.operator}{reduction}"
     yield "tensors", f"{_shapes(result)} {result.dtype}"
     soc = result.soc
     name = escape(soc.name)  # a user's file may put anything there
@@ -82,7 +83,7 @@ def _shapes(result: Result) -> str:
 
     names = [name for name in result.shapes if name != "out"]
     if len({result.shapes[name] for name in result.shapes}) == 1:
-        return text("self")
+        return text("out")
     return ", ".join(f"{name} {text(name)}" for name in names) + f" to {text('out')}"
 
 

@@ -1,0 +1,105 @@
+"""What a call comes to before anything runs, whatever the operator: the plan, and the rules they share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernel.layout import Layout, broadcast, contiguous_strides
+from kernel.program import Launch
+from kernel.tiling import Tiling, TilingOptions
+from kernel.verify import Finding
+from socs.errors import AtlasError
+from socs.isa import DType
+from socs.spec import Soc
+
+PARAM_INVALID = 161002
+"""ACLNN_ERR_PARAM_INVALID (opbase ``op_errno.h``)."""
+
+MAX_RANK = 8
+MAX_ELEMENTS = 1 << 48
+"""More than any address space of these chips; keeps byte counts far from int64's end."""
+
+UINT32_ELEMENTS = 1 << 32
+"""The real tiling counts elements in uint32."""
+
+
+EMPTY = "a tensor is empty: nothing is launched"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a call comes to: a launch, how it was cut, and what must be said about it.
+
+    ``dtype`` and ``shape`` are the result's. ``launch`` is ``None`` where nothing is launched (an empty
+    tensor). ``stand_in_for`` names the kernel that the chip really runs where the user chose another.
+    ``assumed``: what of the kernel no public source settles. ``reduction``: by its name, where the operator
+    has one.
+    """
+
+    operator: str
+    kernel: str
+    soc: Soc
+    dtype: DType
+    shape: tuple[int, ...]
+    launch: Launch | None
+    tiling: Tiling | None
+    stand_in_for: str | None
+    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+    assumed: tuple[str, ...] = ()
+    reduction: str | None = None
+
+
+def dims_of(shape: Sequence[int]) -> tuple[int, ...]:
+    """The dimensions as integers. ``AtlasError`` (161002) where one is negative."""
+    dims = tuple(int(d) for d in shape)
+    for dim in dims:
+        if dim < 0:
+            raise AtlasError(f"shape {shape_text(dims)}: dimension {dim} is negative", status=PARAM_INVALID)
+    return dims
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """``[2, 3]``."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def layout_in(shape: tuple[int, ...], joined: tuple[int, ...]) -> Layout | None:
+    """Where a contiguous tensor of ``shape`` lies in the joined index space; ``None`` if that is linear."""
+    if math.prod(shape) == math.prod(joined):
+        return None
+    return Layout(joined, broadcast(shape, contiguous_strides(shape), joined))
+
+
+def check_block_dim(soc: Soc, options: TilingOptions) -> None:
+    """``AtlasError`` where the user asks for more blocks than the chip has vector cores."""
+    if options.block_dim is not None and options.block_dim > soc.vector_cores:
+        raise AtlasError(
+            f"block-dim = {options.block_dim}: {soc.name} has {soc.vector_cores} vector cores "
+            f"({soc.origin}: vector_cores)"
+        )
+
+
+def warnings_of(launch: Launch, soc: Soc, cut: Tiling, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """What must be said of a launch that runs; ``AtlasError`` for one that cannot."""
+    if findings and cut.chosen_by == "user":
+        raise AtlasError(str(findings[0]).removeprefix("capacity: "))
+    warnings = []
+    for finding in findings:
+        if finding.rule != "capacity":
+            raise AtlasError(f"{launch.kernel} on {soc.name} is not a valid program: {finding}")
+        warnings.append(f"{finding.message}; the real tiling asks for this too (docs/deviations.md)")
+    needed = launch.bytes_read + launch.bytes_written
+    if soc.memory.bytes is not None and needed > soc.memory.bytes:
+        warnings.append(
+            f"the tensors need {needed:,} B, {soc.name} has {soc.memory.bytes:,} B "
+            f"({soc.origin}: memory.bytes)"
+        )
+    if cut.total_length >= UINT32_ELEMENTS:
+        warnings.append(
+            f"{cut.total_length} elements: the real tiling counts in 32 bits and would wrap; "
+            "64-bit tiling used here"
+        )
+    return tuple(dict.fromkeys(warnings))

@@ -27,6 +27,7 @@ from kernel.fuse import Fused, fuse
 from kernel.interpret import CARRIERS
 from kernel.layout import Layout, broadcast, coalesce, storage_of
 from kernel.program import Launch
+from kernel.remember import remembered
 from socs.errors import AtlasError
 from socs.spec import OverflowMode, Soc
 
@@ -160,7 +161,7 @@ def run_fused(
 class Computation:
     """One launch, to be computed often: what depends on the arrays' shapes alone is kept.
 
-    ``scalars`` are the launch's own. Not for several threads at once.
+    ``scalars`` are the launch's own.
     """
 
     def __init__(self, launch: Launch, soc: Soc, overflow: OverflowMode) -> None:
@@ -193,6 +194,12 @@ class Computation:
             _, strides, offset = storage_of(array)
             layouts.append(Layout(shape, broadcast(array.shape, strides, shape), offset))
         return _prepare(self._fused, layouts, [array.itemsize for array in arrays])
+
+
+@remembered(64)
+def computation(launch: Launch, soc: Soc, overflow: OverflowMode) -> Computation:
+    """The computation of ``launch``; the same one for the same launch."""
+    return Computation(launch, soc, overflow)
 
 
 class _Prepared:

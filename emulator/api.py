@@ -14,17 +14,9 @@ import numpy as np
 from emulator import backend as backends
 from emulator.arrays import as_tensor, bfloat16, check_out, dtype_name
 from emulator.result import Result
-from kernel.mse_loss_backward import (
-    MAX_ELEMENTS,
-    OPERATOR,
-    PARAM_INVALID,
-    TENSORS,
-    Plan,
-    Reduction,
-    check_dtypes,
-    check_shapes,
-    plan,
-)
+from kernel.mse_loss_backward import OPERATOR
+from kernel.operators import Operator, Request, find
+from kernel.plan import MAX_ELEMENTS, PARAM_INVALID
 from kernel.tiling import TilingOptions
 from socs import load
 from socs.errors import AtlasError
@@ -37,6 +29,8 @@ PARAM_NULLPTR = 161001
 DEFAULT_SOC = "Ascend910B3"
 L2_STATES = ("cold", "hot")
 ENGINES = ("simpy",)
+MAX_INPUTS = 64
+"""Tensors that ``add_n`` adds at most; a limit of this package."""
 
 SocLike = Soc | str | os.PathLike[str]
 
@@ -71,6 +65,8 @@ def run(
     out: object = None,
     overrides: Mapping[str, object] | None = None,
     release: str = "newer",
+    scalar: float | None = None,
+    to: str | None = None,
     **tensors: object,
 ) -> Result:
     """Bits and time of one call.
@@ -100,6 +96,8 @@ def run(
         out=out,
         timed=True,
         release=release,
+        scalar=scalar,
+        to=to,
     )
 
 
@@ -156,30 +154,44 @@ def predict(
     engine: str | None = None,
     overrides: Mapping[str, object] | None = None,
     release: str = "newer",
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    input_dtypes: Mapping[str, str] | None = None,
+    inputs: int | None = None,
+    scalar: float | None = None,
+    to: str | None = None,
 ) -> Result:
-    """The time of a call, without data; arguments as in :func:`run`. ``shape`` is self's."""
+    """The time of a call, without data; arguments as in :func:`run`.
+
+    ``shape`` and ``dtype`` are those of the operator's first input (``self`` of ``mse_loss_backward``, else
+    ``x``); the others have them too unless ``input_shapes`` and ``input_dtypes`` say otherwise, by name:
+    ``predict("mul", shape=(512, 768), dtype="float16", input_shapes={"y": (768,)})``. Shapes broadcast as in
+    NumPy. ``grad_shape`` and ``target_shape`` are short for those of ``grad_output`` and ``target``.
+    ``inputs``: how many tensors ``add_n`` adds.
+    """
     chip = _soc(soc, overrides)
-    _check_operator(operator)
+    chosen = find(operator)
     _check_choice("l2", l2, L2_STATES)
     _check_choice("engine", engine or "simpy", ENGINES)
     if not isinstance(dtype, str) or not dtype:
         raise AtlasError(f"dtype = {dtype!r}: must be the name of a dtype, such as float32")
-    check_dtypes(chip, dtype, dtype, dtype)
     own = _dims("shape", shape)
-    grad = own if grad_shape is None else _dims("grad_shape", grad_shape)
-    target = own if target_shape is None else _dims("target_shape", target_shape)
-    made = plan(
-        chip,
-        shape=own,
-        dtype=DType(dtype),
-        reduction=Reduction.parse(reduction),
-        grad_shape=grad,
-        target_shape=target,
-        kernel=kernel,
-        options=_options(tiling),
-        release=release,
-    )
-    shapes = {"grad_output": grad, "self": own, "target": target}
+    names = _names(chosen, inputs)
+    shapes = dict.fromkeys(names, own)
+    dtypes = dict.fromkeys(names, dtype)
+    for name, given in (("grad_output", grad_shape), ("target", target_shape)):
+        if given is not None:
+            short = "grad_shape" if name == "grad_output" else "target_shape"
+            _check_name(chosen, name, names, short)
+            shapes[name] = _dims(short, given)
+    for name, dims in (input_shapes or {}).items():
+        _check_name(chosen, name, names, "input_shapes")
+        shapes[name] = _dims(name, dims)
+    for name, kind in (input_dtypes or {}).items():
+        _check_name(chosen, name, names, "input_dtypes")
+        dtypes[name] = kind
+    _check_extras(chosen, scalar=scalar, to=to)
+    request = Request(shapes, dtypes, reduction, scalar, to, kernel, _options(tiling), release)
+    made = chosen.plan(chip, request)
     mode = chip.numerics.default_overflow_mode
     call = backends.Call(made, shapes, {}, None, l2, mode, timed=True, bits="compiled")
     return backends.find("emulated")[1].run(call)
@@ -201,41 +213,58 @@ def _run(
     out: object,
     timed: bool,
     release: str,
+    scalar: float | None = None,
+    to: str | None = None,
 ) -> Result:
-    _check_operator(operator)
+    described = find(operator)
     _check_choice("l2", l2, L2_STATES)
     _check_choice("engine", engine or "simpy", ENGINES)
     _check_choice("bits", bits, ("compiled", "interpreted"))
     _, chosen = backends.find(backend)
-    extra = sorted(set(tensors) - set(TENSORS))
+    names = _names(described, len(tensors) if described.variadic else None)
+    extra = sorted(set(tensors) - set(names))
     if extra:
-        raise AtlasError(f"{operator} has no argument {extra[0]!r}: it takes {', '.join(TENSORS)}")
+        raise AtlasError(f"{operator} has no argument {extra[0]!r}: it takes {', '.join(names)}")
+    _check_extras(described, scalar=scalar, to=to)
     arrays = {}
-    for name in TENSORS:
+    for name in names:
         if tensors.get(name) is None:
             raise AtlasError(f"{name} is missing: a null tensor is refused", status=PARAM_NULLPTR)
         arrays[name] = as_tensor(tensors[name], name)
-    names = {name: dtype_name(array) for name, array in arrays.items()}
-    dtype = check_dtypes(soc, names["grad_output"], names["self"], names["target"])
+    dtypes = {name: dtype_name(array) for name, array in arrays.items()}
     mode = _overflow(soc, overflow)
-    parsed = Reduction.parse(reduction)
     shapes = {name: array.shape for name, array in arrays.items()}
-    joined = check_shapes(shapes["grad_output"], shapes["self"], shapes["target"])
-    target = None if out is None else check_out(out, joined, (str(dtype),), arrays)
-    made: Plan = plan(
-        soc,
-        shape=shapes["self"],
-        dtype=dtype,
-        reduction=parsed,
-        grad_shape=shapes["grad_output"],
-        target_shape=shapes["target"],
-        kernel=kernel,
-        options=_options(tiling),
-        release=release,
-    )
-    if target is None:
-        target = np.empty(joined, bfloat16() if dtype is DType.BFLOAT16 else np.dtype(str(dtype)))
+    request = Request(shapes, dtypes, reduction, scalar, to, kernel, _options(tiling), release)
+    made = described.plan(soc, request)
+    if out is None:
+        dtype = bfloat16() if made.dtype is DType.BFLOAT16 else np.dtype(str(made.dtype))
+        target = np.empty(made.shape, dtype)
+    else:
+        target = check_out(out, made.shape, (str(made.dtype),), arrays)
+    if not described.reads:
+        arrays = {}
     return chosen.run(backends.Call(made, shapes, arrays, target, l2, mode, timed=timed, bits=bits))
+
+
+def _names(operator: Operator, count: int | None) -> tuple[str, ...]:
+    """The names of the inputs; ``count`` is for an operator that takes any number of them."""
+    if count is not None and not operator.variadic:
+        raise AtlasError(f"inputs = {count}: {operator.name} takes {', '.join(operator.inputs)}")
+    if count is not None and not (_is_whole(count) and 2 <= count <= MAX_INPUTS):
+        raise AtlasError(f"{operator.name} of {count!r} tensors: it takes 2 to {MAX_INPUTS}")
+    return operator.arguments(count)
+
+
+def _check_name(operator: Operator, name: str, names: Sequence[str], where: str) -> None:
+    if name not in names:
+        raise AtlasError(f"{where}: {operator.name} has no {name!r}, it takes {', '.join(names)}")
+
+
+def _check_extras(operator: Operator, *, scalar: float | None, to: str | None) -> None:
+    if scalar is not None and not operator.scalar:
+        raise AtlasError(f"scalar = {scalar!r}: {operator.name} takes no scalar")
+    if to is not None and not operator.casts:
+        raise AtlasError(f"to = {to!r}: {operator.name} takes no dtype of its result")
 
 
 def _soc(name: SocLike, overrides: Mapping[str, object] | None) -> Soc:
@@ -293,11 +322,6 @@ def _dims(name: str, shape: Sequence[int]) -> tuple[int, ...]:
     if total > MAX_ELEMENTS:
         raise AtlasError(f"{name} {list(dims)}: {total} elements are more than {MAX_ELEMENTS}")
     return dims
-
-
-def _check_operator(operator: str) -> None:
-    if operator != OPERATOR:
-        raise AtlasError(f"unknown operator {operator!r}: there is {OPERATOR}")
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -271,6 +271,10 @@ class Core:
         region = src[: dst.count].region
         self._emit(Instruction(Op.SET_VALUE, Pipe.S, dst, (region,), dst.count))
 
+    def add(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
+        """dst = a + b."""
+        self._vector(Op.ADD, dst, (a, b), issued)
+
     def sub(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
         """dst = a - b."""
         self._vector(Op.SUB, dst, (a, b), issued)
@@ -279,9 +283,29 @@ class Core:
         """dst = a * b."""
         self._vector(Op.MUL, dst, (a, b), issued)
 
+    def div(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
+        """dst = a / b."""
+        self._vector(Op.DIV, dst, (a, b), issued)
+
+    def max(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
+        """dst = the larger of a and b."""
+        self._vector(Op.MAX, dst, (a, b), issued)
+
+    def min(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
+        """dst = the smaller of a and b."""
+        self._vector(Op.MIN, dst, (a, b), issued)
+
     def muls(self, dst: LocalTensor, a: LocalTensor, scalar: str, *, issued: int = 0) -> None:
         """dst = a * scalar; ``scalar`` names a scalar argument."""
         self._vector(Op.MULS, dst, (a,), issued, scalar=scalar)
+
+    def relu(self, dst: LocalTensor, a: LocalTensor, *, issued: int = 0) -> None:
+        """dst = a where it is positive, else 0."""
+        self._vector(Op.RELU, dst, (a,), issued)
+
+    def duplicate(self, dst: LocalTensor, scalar: str, *, issued: int = 0) -> None:
+        """dst = scalar in every element; ``scalar`` names a scalar argument."""
+        self._vector(Op.DUPLICATE, dst, (), issued, scalar=scalar)
 
     def cast(self, dst: LocalTensor, src: LocalTensor, mode: RoundMode, *, issued: int = 0) -> None:
         """dst = src in dst's dtype, rounded by ``mode``."""

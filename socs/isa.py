@@ -76,9 +76,15 @@ class Op(StrEnum):
 
     COPY_IN = "copy_in"
     COPY_OUT = "copy_out"
+    ADD = "add"
     SUB = "sub"
     MUL = "mul"
+    DIV = "div"
+    MAX = "max"
+    MIN = "min"
     MULS = "muls"
+    RELU = "relu"
+    DUPLICATE = "duplicate"
     CAST = "cast"
     BROADCAST = "broadcast"
     SET_FLAG = "set_flag"
@@ -103,9 +109,15 @@ class OpInfo:
 OPS: dict[Op, OpInfo] = {
     Op.COPY_IN: OpInfo(Pipe.MTE2, 0, doc="GM to UB, one contiguous run (DataCopy, DataCopyPad)"),
     Op.COPY_OUT: OpInfo(Pipe.MTE3, 1, doc="UB to GM, one contiguous run"),
+    Op.ADD: OpInfo(Pipe.V, 2, doc="dst = src0 + src1"),
     Op.SUB: OpInfo(Pipe.V, 2, doc="dst = src0 - src1"),
     Op.MUL: OpInfo(Pipe.V, 2, doc="dst = src0 * src1"),
+    Op.DIV: OpInfo(Pipe.V, 2, doc="dst = src0 / src1"),
+    Op.MAX: OpInfo(Pipe.V, 2, doc="dst = the larger of src0 and src1"),
+    Op.MIN: OpInfo(Pipe.V, 2, doc="dst = the smaller of src0 and src1"),
     Op.MULS: OpInfo(Pipe.V, 1, scalar=True, doc="dst = src0 * scalar"),
+    Op.RELU: OpInfo(Pipe.V, 1, doc="dst = src0 where it is positive, else 0"),
+    Op.DUPLICATE: OpInfo(Pipe.V, 0, scalar=True, doc="dst = scalar, in every element"),
     Op.CAST: OpInfo(Pipe.V, 1, doc="dst = src0 rounded to dst's dtype"),
     Op.BROADCAST: OpInfo(Pipe.V, 1, doc="dst = src0, repeated as far as dst is longer"),
     Op.SET_FLAG: OpInfo(None, 0, doc="raise an event of (source pipe, destination pipe, id)"),

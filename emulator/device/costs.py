@@ -96,7 +96,8 @@ class Costs:
         if instruction.fused is not None and self._soc.vector.register_loop is not None:
             return self._register_loop(instruction, self._soc.vector.register_loop)
         sources = [s for s in instruction.srcs if isinstance(s, Region)]
-        key = cost_key(instruction.op, instruction.dst.dtype, sources[0].dtype)
+        source = sources[0] if sources else instruction.dst
+        key = cost_key(instruction.op, instruction.dst.dtype, source.dtype)
         cost = self._soc.vector.costs.get(instruction.op, {}).get(key)
         if cost is None:
             raise UnknownCost(
@@ -153,7 +154,7 @@ class Costs:
         for source in sources:
             for g in group(source):
                 reads[g] = reads.get(g, 0) + 1
-        read_cycles = -(-max(reads.values()) // banks.reads_per_group)
+        read_cycles = -(-max(reads.values(), default=0) // banks.reads_per_group)
         collides = any(
             source.dtype.itemsize == dst.dtype.itemsize
             and bank(source) == bank(dst)

@@ -58,6 +58,25 @@ ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="The report as .txt, .html or .svg.")
 ]
 
+CsvArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[CSV]",
+        help="A table of measurements, op_summary*.csv or kernel_details.csv. Default: the shipped rows.",
+    ),
+]
+RowsSocOption = Annotated[
+    str | None, typer.Option("--soc", help="The chip of a raw profile; of a table, the only one to take.")
+]
+RowsL2Option = Annotated[
+    str,
+    typer.Option("--l2", help="Of rows that do not say: hot, cold, or band (both, and what lies between)."),
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", metavar="ID", help="Leave out a row, and say so; may be repeated."),
+]
+
 
 def _version(value: bool) -> None:
     if value:
@@ -225,6 +244,50 @@ def soc(
         _print(soc_table(chip))
 
 
+@app.command()
+def validate(
+    csv: CsvArgument = None,
+    soc: RowsSocOption = None,
+    l2: RowsL2Option = "band",
+    engine: EngineOption = None,
+    exclude: ExcludeOption = None,
+    report: ReportOption = None,
+    as_json: JsonOption = False,
+    overrides: SetOption = None,
+) -> None:
+    """Predictions beside measurements: how far off, by chip, operator and size."""
+    from emulator.report.progress import Steps
+    from emulator.report.save import save_report
+    from emulator.report.validation import validation_report
+    from emulator.validation import compare, document, shipped, summaries
+
+    _check_outputs(None, None, report, (csv,))
+    path, name = (csv, str(csv)) if csv is not None else (shipped.MEASUREMENTS, shipped.NAME)
+    with Steps(2) as progress:
+        progress.step("reading")
+        found = compare.measure(
+            path, soc=_rows_soc(soc, overrides), l2=compare.stated(l2), exclude=exclude or ()
+        )
+        progress.step("timing")
+        compared = compare.compare(
+            found,
+            engine=engine,
+            progress=lambda done, count: progress.tell(f"timing {done:,} of {count:,} calls"),
+        )
+    compare.check_usable(found, len(compared.ids), path)
+    figures = summaries.summaries(compared)
+    text = validation_report(compared, figures, name)
+    if report is not None:
+        save_report(report, text)
+    if as_json:
+        for part in document.document(compared, figures, name):
+            _out(part)
+        return
+    _print(text)
+    if report is not None:
+        _out(f"report: {report}\n")
+
+
 def main() -> None:
     """Entry point: errors are one line on standard error, with exit status 2."""
     from socs.errors import AtlasError
@@ -308,6 +371,17 @@ def _pairs(texts: list[str] | None) -> Mapping[str, object] | None:
             raise AtlasError(f"--set {text!r}: must be KEY=VALUE, as in memory.hbm_bytes_per_s=1.2e12")
         pairs[key.strip()] = value.strip()
     return pairs or None
+
+
+def _rows_soc(name: str | None, overrides: list[str] | None) -> Any:
+    from emulator import api
+    from socs.errors import AtlasError
+
+    if name is not None:
+        return api.soc(name, _pairs(overrides))
+    if overrides:
+        raise AtlasError("--set changes a chip: name it with --soc")
+    return None
 
 
 def _shape(text: str, option: str) -> tuple[int, ...]:

@@ -47,6 +47,11 @@ class Steps:
             self._timer.join()
             self._progress.stop()
 
+    def tell(self, description: str) -> None:
+        """More about the step that goes on."""
+        if self._progress is not None:
+            self._progress.update(self._task, description=description)
+
     def step(self, description: str) -> None:
         """The step before is done; this one begins."""
         if self._progress is not None:

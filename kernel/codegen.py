@@ -129,6 +129,11 @@ class _Line:
         self._tensors = tensors
         self._steps = steps
         self._scalars = scalars
+        kinds = dict(fused.tensors)
+        walked = [name for name in self._names if steps[name] is not Step.ONE]
+        self._paired = all(
+            kinds[name] is DType.BFLOAT16 and steps[name] in (Step.RUN, Step.TURN) for name in walked
+        )
 
     def parameters(self, *, streamed: bool) -> list[str]:
         found = ["count", "scratch"] if streamed else ["count"]
@@ -157,7 +162,16 @@ class _Line:
         return f"line({', '.join([*arguments, *self._scalars])})"
 
     def plain(self) -> list[str]:
-        return ["for i in range(count):", f"    {self._store('i')} = {self._element('i', {})}"]
+        one = f"{self._store('i')} = {self._element('i', {})}"
+        if not self._paired:
+            return ["for i in range(count):", f"    {one}"]
+        out = self._tensors[self._output]
+        return [
+            "for k in range(count >> 1):",
+            *(f"    {text}" for text in self._pair(out, {})),
+            "for i in range(count & -2, count):",
+            f"    {one}",
+        ]
 
     def streamed(self) -> list[str]:
         out = self._tensors[self._output]
@@ -170,13 +184,40 @@ class _Line:
             "while begin + scratch.size <= count:",
             *(f"    stream.prefetch({self._tensors[n]}, begin, scratch.size)" for n in runs),
             *(f"    {slices[n]} = {self._tensors[n]}[begin : begin + scratch.size]" for n in runs),
-            "    for k in range(scratch.size):",
-            f"        scratch[k] = {self._element('k', slices, 'begin + ')}",
+            *(f"    {text}" for text in self._block(slices)),
             f"    stream.store_block({out}, begin, scratch)",
             "    begin += scratch.size",
-            "for i in range(begin, count):",
-            f"    {out}[i] = {self._element('i', {})}",
+            *(f"{slices[n]} = {self._tensors[n]}[begin:count]" for n in runs),
+            f"rest = {out}[begin:count]",
+            "for k in range(count - begin):",
+            f"    rest[k] = {self._element('k', slices, 'begin + ')}",
         ]
+
+    def _block(self, slices: Mapping[str, str]) -> list[str]:
+        if self._paired:
+            return [
+                "for k in range(scratch.size >> 1):",
+                *(f"    {text}" for text in self._pair("scratch", slices)),
+            ]
+        return [
+            "for k in range(scratch.size):",
+            f"    scratch[k] = {self._element('k', slices, 'begin + ')}",
+        ]
+
+    def _pair(self, out: str, slices: Mapping[str, str]) -> list[str]:
+        """Two elements of each tensor at a time: see :func:`kernel.numerics.stream.pair`."""
+        words, low, high = [], [], []
+        for name in self._inputs:
+            tensor = self._tensors[name]
+            if self._steps[name] is Step.ONE:
+                low.append(tensor)
+                high.append(tensor)
+                continue
+            words.append(f"w{tensor} = stream.pair({slices.get(name, tensor)}, k)")
+            low.append(f"np.uint16(w{tensor} & np.uint32(0xFFFF))")
+            high.append(f"np.uint16(w{tensor} >> np.uint32(16))")
+        first, second = (f"element({', '.join([*half, *self._scalars])})" for half in (low, high))
+        return [*words, f"stream.set_pair({out}, k, {first}, {second})"]
 
     def _element(self, index: str, slices: Mapping[str, str], ahead: str = "") -> str:
         arguments = []

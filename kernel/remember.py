@@ -1,4 +1,4 @@
-"""Keeping what an equal call gave before: plans and compiled computations are immutable and cost milliseconds."""
+"""What an equal call gave before: plans and compiled loops never change, and cost milliseconds."""
 
 from __future__ import annotations
 

@@ -62,6 +62,20 @@ def store_block(array: Array, start: int, block: Array) -> None:
     array[start : start + block.size] = block
 
 
+def pair(array: Array, k: int) -> np.uint32:
+    """The bits of elements ``2 * k`` and ``2 * k + 1`` of 16 bits each, the first in the low half.
+
+    Halves of a word widen to bfloat16's float32 by a shift and a mask; single elements would be
+    shuffled apart first, for as much again as the arithmetic takes.
+    """
+    return np.uint32(np.uint32(array[2 * k]) | np.uint32(np.uint32(array[2 * k + 1]) << np.uint32(16)))
+
+
+def set_pair(array: Array, k: int, low: np.uint16, high: np.uint16) -> None:
+    """``array[2 * k], array[2 * k + 1] = low, high``, in one store."""
+    array[2 * k], array[2 * k + 1] = low, high
+
+
 def drain() -> None:
     """Make streamed stores visible to other threads; call once after the last of them."""
 
@@ -92,6 +106,29 @@ def _stream_vector(context: Any, target: Any, source: Any) -> Any:
     return types.void(types.intp, types.intp), generate
 
 
+def _word(context: Any, builder: Any, kind: Any, array: Any, k: Any) -> Any:
+    """Pointer to word ``k`` of an array of 16-bit elements; from a pointer LLVM sees what may overlap."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(builder.bitcast(data, ir.IntType(32).as_pointer()), [k])
+
+
+@intrinsic
+def _load_word(context: Any, array: Any, k: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_word(context, builder, array, *arguments), align=2)
+
+    return types.uint32(array, types.intp), generate
+
+
+@intrinsic
+def _store_word(context: Any, array: Any, k: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[2], _word(context, builder, array, *arguments[:2]), align=2)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.uint32), generate
+
+
 @intrinsic
 def _fence(context: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -105,6 +142,8 @@ def _fence(context: Any) -> Any:
 _prefetch: Any = _prefetch_line
 _stream: Any = _stream_vector
 _full_fence: Any = _fence
+_load: Any = _load_word
+_store: Any = _store_word
 
 
 @overload(prefetch)
@@ -123,6 +162,22 @@ def _compiled_store_block(array: Any, start: Any, block: Any) -> Any:
         to, of = array.ctypes.data + start * array.itemsize, block.ctypes.data
         for offset in range(0, block.size * block.itemsize, _VECTOR_BYTES):
             _stream(to + offset, of + offset)
+
+    return generate
+
+
+@overload(pair)
+def _compiled_pair(array: Any, k: Any) -> Any:
+    def generate(array: Any, k: Any) -> Any:
+        return _load(array, k)
+
+    return generate
+
+
+@overload(set_pair)
+def _compiled_set_pair(array: Any, k: Any, low: Any, high: Any) -> Any:
+    def generate(array: Any, k: Any, low: Any, high: Any) -> Any:
+        _store(array, k, np.uint32(low) | np.uint32(np.uint32(high) << np.uint32(16)))
 
     return generate
 

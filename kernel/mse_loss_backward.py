@@ -7,7 +7,9 @@ choice), ``mse_loss_grad_v2_tiling.cpp`` (coefficient).
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import IntEnum
 
 import numpy as np
@@ -54,8 +56,9 @@ class Reduction(IntEnum):
         """From "none", "mean", "sum" or 0, 1, 2."""
         if isinstance(value, str) and value.upper() in cls.__members__:
             return cls[value.upper()]
-        if isinstance(value, int) and not isinstance(value, bool) and value in list(cls):
-            return cls(value)
+        if not isinstance(value, (str, bool, np.bool_)):
+            with suppress(TypeError, ValueError):
+                return cls(operator.index(value))
         raise AtlasError(f"reduction = {value!r}: must be none, mean or sum (0, 1, 2)", status=PARAM_INVALID)
 
 

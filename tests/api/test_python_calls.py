@@ -36,7 +36,9 @@ def refusal(call: Callable[[], object], status: int | None = None) -> str:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16])
-@pytest.mark.parametrize(("reduction", "factor"), [("none", 2.0), ("mean", 1 / 16), (2, 2.0)])
+@pytest.mark.parametrize(
+    ("reduction", "factor"), [("none", 2.0), ("mean", 1 / 16), (2, 2.0), (np.int64(2), 2.0)]
+)
 def test_the_gradient_is_the_formula_where_nothing_rounds(
     dtype: Any, reduction: str | int, factor: float
 ) -> None:

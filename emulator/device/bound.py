@@ -6,14 +6,20 @@ transfer at the share it gets when all cores load and store at once. Simulated c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from emulator.device.costs import Costs
-from emulator.device.device import Device
+from emulator.device.conditions import Conditions
+from emulator.device.lower import PIPES, SET_FLAG, WAIT_FLAG, Group, Lowered, Row, lower
 from emulator.device.memory import rates, whole
-from kernel.program import Blocks, Instruction, Launch, Loop, Region
-from socs.isa import Op, Pipe
+from kernel.program import Launch
+from socs.isa import Pipe
+
+if TYPE_CHECKING:
+    from emulator.device.device import Device
+
+_S, _V = PIPES.index(Pipe.S), PIPES.index(Pipe.V)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,114 +38,86 @@ class Bounds:
 
 def bounds(launch: Launch, device: Device) -> Bounds:
     """Limits of ``launch`` on the chip that ``device`` was made for."""
-    costs, start = device.costs, device.launch_cycles + device.entry_cycles
-    slowest = _worst_rates(launch, device)
-    limits: dict[str, int] = {}
-    serial = 0
+    return bounds_of(lower(launch, device.costs), device.conditions)
+
+
+def bounds_of(lowered: Lowered, conditions: Conditions) -> Bounds:
+    """Limits of a launch whose costs have been looked up."""
+    slowest = _worst_rates([group.count for group in lowered.groups], conditions)
+    work = [_Work(lowered, group, share) for group, share in zip(lowered.groups, slowest, strict=True)]
+    pipes = [max(one.cycles[pipe] for one in work) for pipe in range(len(PIPES))]
+    return assembled(pipes, max(one.serial for one in work), _transfers(lowered), conditions)
+
+
+def assembled(
+    pipes: list[int], serial: int, transfers: Iterable[tuple[int, int, int]], conditions: Conditions
+) -> Bounds:
+    """Bounds from the most cycles that any core needs of each pipe and one after another.
+
+    ``transfers``: grains, share of HBM, and how many of them there are over all cores.
+    """
+    start = conditions.launch_cycles + conditions.entry_cycles
     l2_grains = hbm_grains = 0
-    for index, blocks in enumerate(launch.blocks):
-        work = _Work(costs, blocks, slowest[index])
-        for count, stretch in _stretches(blocks):
-            work.add(stretch, count)
-        for pipe, cycles in work.cycles.items():
-            limits[pipe] = max(limits.get(pipe, 0), start + cycles)
-        serial = max(serial, start + work.serial)
-        l2_grains += work.grains * blocks.count
-        hbm_grains += work.hbm_grains * blocks.count // whole
-    limits["L2"] = start + l2_grains // device.memory.l2_grains_per_cycle
-    limits["HBM"] = start + hbm_grains // device.memory.hbm_grains_per_cycle
-    return Bounds(limits, max(limits.values()), serial)
+    for grains, hbm, times in transfers:
+        l2_grains += grains * times
+        hbm_grains += grains * times * hbm
+    limits = {pipe.value: start + cycles for pipe, cycles in zip(PIPES, pipes, strict=True)}
+    limits["L2"] = start + l2_grains // conditions.capacity.l2_grains
+    limits["HBM"] = start + hbm_grains // whole // conditions.capacity.hbm_grains
+    return Bounds(limits, max(limits.values()), start + serial)
 
 
-def _stretches(blocks: Blocks) -> Iterator[tuple[int, tuple[Instruction, ...]]]:
-    """The program as stretches of instructions with the number of times each runs."""
-    straight: list[Instruction] = []
-    for item in blocks.program.items:
-        if isinstance(item, Loop):
-            yield 1, tuple(straight)
-            straight = []
-            yield item.trips, item.body
-        else:
-            straight.append(item)
-    yield 1, tuple(straight)
+def _transfers(lowered: Lowered) -> Iterator[tuple[int, int, int]]:
+    for group in lowered.groups:
+        for segment in group.segments:
+            for row in lowered.rows[segment.first : segment.last]:
+                if row.grains:
+                    yield row.grains, row.hbm, segment.trips * group.count
 
 
 class _Work:
-    """Sums of one block's work."""
+    """Sums of one block's work. ``slowest``: grains per cycle of a transfer at worst."""
 
-    def __init__(self, costs: Costs, blocks: Blocks, slowest: dict[Pipe, int]) -> None:
-        self._costs = costs
-        self._blocks = blocks
-        self._slowest = slowest
-        self.cycles: dict[str, int] = {pipe.value: 0 for pipe in Pipe}
+    def __init__(self, lowered: Lowered, group: Group, slowest: int) -> None:
+        self.cycles = [0] * len(PIPES)
         self.serial = 0
-        self.grains = 0
-        self.hbm_grains = 0
+        self._slowest = slowest
+        for segment in group.segments:
+            last: Row | None = None
+            for row in lowered.rows[segment.first : segment.last]:
+                last = self._one(row, segment.trips, last)
 
-    def add(self, stretch: tuple[Instruction, ...], count: int) -> None:
-        pending: Instruction | None = None
-        for instruction in stretch:
-            pending = self._one(instruction, count, pending)
-
-    def _one(self, instruction: Instruction, count: int, pending: Instruction | None) -> Instruction | None:
-        """Adds ``count`` times ``instruction``. ``pending``: the vector instruction still in the pipe."""
-        costs, pipe = self._costs, instruction.pipe
-        if pipe is not Pipe.S:
-            self._both(Pipe.S, costs.issue() * count)
-        if instruction.op is Op.WAIT_FLAG:
-            self._both(pipe, costs.wait_flag() * count)
+    def _one(self, row: Row, times: int, last: Row | None) -> Row | None:
+        """Adds ``times`` times ``row``. ``last``: the vector instruction that must still be in the pipe."""
+        self._both(_S, row.issue * times)
+        if row.kind == WAIT_FLAG:
+            self._both(row.pipe, row.cycles * times)
             # The pipe may drain while it waits, so a drain after a wait is not certain to cost.
-            return None if pipe is Pipe.V else pending
-        if instruction.op is Op.SET_FLAG:
-            self._both(pipe, costs.set_flag() * count)
-            if pipe is Pipe.V and pending is not None:
-                self.cycles[pipe] += self._drain(pending) * count
-                return None
-            return pending
-        if pipe is Pipe.S:
-            self._both(pipe, costs.scalar(instruction) * count)
-            return pending
-        if pipe is Pipe.V:
-            if pending is not None and _depends(instruction, pending):
-                self.cycles[pipe] += self._drain(pending) * count
-            time = costs.vector(instruction)
-            self.cycles[pipe] += time.issue_cycles * count
-            self.serial += max(time.issue_cycles, time.retire_cycles) * count
-            return instruction
-        transfer = costs.transfer(instruction, self._blocks)
-        served = -(-transfer.demand.grains // self._slowest[pipe])
-        worst = max(transfer.unloaded_cycles, transfer.stream_latency_cycles + served)
-        self.cycles[pipe] += transfer.alone_cycles * count
-        self.serial += max(worst, transfer.alone_cycles) * count
-        self.grains += transfer.demand.grains * count
-        self.hbm_grains += transfer.demand.grains * transfer.demand.hbm * count
-        return pending
+            return None if row.pipe == _V else last
+        if row.pipe == _V and last is not None and (row.kind == SET_FLAG or row.drains):
+            self.cycles[_V] += max(0, last.retire - last.cycles) * times
+        if row.kind == SET_FLAG or row.pipe == _S:
+            self._both(row.pipe, row.cycles * times)
+            return None if row.pipe == _V else last
+        if row.pipe == _V:
+            self.cycles[_V] += row.cycles * times
+            self.serial += max(row.cycles, row.retire) * times
+            return row
+        served = -(-row.grains // self._slowest)
+        worst = max(row.cycles, row.retire + served, row.alone)
+        self.cycles[row.pipe] += row.alone * times
+        self.serial += worst * times
+        return last
 
-    def _drain(self, instruction: Instruction) -> int:
-        time = self._costs.vector(instruction)
-        return max(0, time.retire_cycles - time.issue_cycles)
-
-    def _both(self, pipe: Pipe, cycles: int) -> None:
+    def _both(self, pipe: int, cycles: int) -> None:
         self.cycles[pipe] += cycles
         self.serial += cycles
 
 
-def _depends(later: Instruction, earlier: Instruction) -> bool:
-    assert isinstance(earlier.dst, Region)
-    written = list(earlier.dst.spans())
-    return any(
-        low < stop and start < high
-        for region in later.operands()
-        if isinstance(region, Region)
-        for start, stop in region.spans()
-        for low, high in written
-    )
-
-
-def _worst_rates(launch: Launch, device: Device) -> list[dict[Pipe, int]]:
-    """Grains per cycle of a load and a store of each group when every core does both."""
+def _worst_rates(counts: list[int], conditions: Conditions) -> list[int]:
+    """Grains per cycle of a transfer of each group when every core loads and stores."""
     uncapped = 1 << 60
-    shares = (device.residency.load_hbm, device.residency.store_hbm)
-    flows = [(blocks.count, uncapped, hbm) for blocks in launch.blocks for hbm in shares]
-    found = rates(flows, device.memory.l2_grains_per_cycle, device.memory.hbm_grains_per_cycle)
-    return [{Pipe.MTE2: found[2 * i], Pipe.MTE3: found[2 * i + 1]} for i in range(len(launch.blocks))]
+    shares = (conditions.residency.load_hbm, conditions.residency.store_hbm)
+    flows = [(count, uncapped, hbm) for count in counts for hbm in shares]
+    found = rates(flows, conditions.capacity.l2_grains, conditions.capacity.hbm_grains)
+    return list(map(min, found[::2], found[1::2]))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import simpy
 
+from emulator.device.conditions import Conditions
 from emulator.device.core import Core
-from emulator.device.costs import Costs
-from emulator.device.launch import entry_cycles, launch_cycles
-from emulator.device.memory import SharedMemory, residency
+from emulator.device.memory import SharedMemory
 from emulator.device.steady import Steady
 from emulator.device.timeline import CoreTimeline, Reason, Timeline
 from kernel.program import Launch
@@ -22,13 +21,11 @@ class Device:
         self.env = simpy.Environment()
         self.offset = 0
         self.timeline = Timeline()
-        used: set[str] = set()
-        self.residency = residency(launch, soc, l2, used)
-        layouts = {t.name: t.layout for t in launch.tensors if t.layout is not None}
-        self.costs = Costs(soc, self.residency, used, layouts)
-        self.memory = SharedMemory(self.env, soc, used)
-        self.launch_cycles = launch_cycles(soc, launch.block_dim, used)
-        self.entry_cycles = entry_cycles(soc, used)
+        self.conditions = Conditions.of(launch, soc, l2)
+        self.costs = self.conditions.costs
+        self.memory = SharedMemory(self.env, self.conditions.capacity)
+        self.launch_cycles = self.conditions.launch_cycles
+        self.entry_cycles = self.conditions.entry_cycles
         self.cores = [Core(self, i, blocks, self.costs) for i, blocks in enumerate(launch.blocks)]
         self.steady = Steady(self, enabled=skip)
 

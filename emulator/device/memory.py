@@ -34,6 +34,23 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the shared memory delivers in a cycle, in grains."""
+
+    l2_grains: int
+    hbm_grains: int
+
+    @classmethod
+    def of(cls, soc: Soc, used: set[str]) -> Capacity:
+        """Of a chip; ``used`` collects the keys of the numbers."""
+        used |= {"memory.l2.bytes_per_s", "memory.hbm_bytes_per_s", "clock_hz"}
+        return cls(
+            int(soc.memory.l2.bytes_per_s / soc.clock_hz * GRAINS),
+            int(soc.memory.hbm_bytes_per_s / soc.clock_hz * GRAINS),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Residency:
     """Which part of the loads comes from HBM, and of the stores goes there (out of ``whole``)."""
 
@@ -126,11 +143,9 @@ class _Flow:
 class SharedMemory:
     """The server. A flow is admitted with :meth:`serve` and its event fires when it is through."""
 
-    def __init__(self, env: simpy.Environment, soc: Soc, used: set[str]) -> None:
+    def __init__(self, env: simpy.Environment, capacity: Capacity) -> None:
         self._env = env
-        self.l2_grains_per_cycle = int(soc.memory.l2.bytes_per_s / soc.clock_hz * GRAINS)
-        self.hbm_grains_per_cycle = int(soc.memory.hbm_bytes_per_s / soc.clock_hz * GRAINS)
-        used |= {"memory.l2.bytes_per_s", "memory.hbm_bytes_per_s", "clock_hz"}
+        self.capacity = capacity
         self._flows: list[_Flow] = []
         self._since = 0
         self._dirty = False
@@ -172,8 +187,8 @@ class SharedMemory:
             flow.done.succeed()
         shares = rates(
             [(f.weight, f.cap, f.hbm) for f in self._flows],
-            self.l2_grains_per_cycle,
-            self.hbm_grains_per_cycle,
+            self.capacity.l2_grains,
+            self.capacity.hbm_grains,
         )
         for flow, rate in zip(self._flows, shares, strict=True):
             flow.rate = rate

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 import socs
 from emulator.device.device import simulate
-from emulator.device.memory import GRAINS, Demand, Residency, SharedMemory, rates, residency, whole
+from emulator.device.memory import GRAINS, Capacity, Demand, Residency, SharedMemory, rates, residency, whole
 from emulator.device.timeline import Reason
 from kernel.core import Core
 from kernel.program import Launch, TensorArg
@@ -148,7 +148,7 @@ ARRIVALS = st.lists(
 def served(soc: Soc, arrivals: list[tuple[int, int, int, int, int]]) -> tuple[list[int], SharedMemory]:
     """Cycle at which each of the flows (start, bytes, cap, hbm share, cores) is through."""
     env = simpy.Environment()
-    memory = SharedMemory(env, soc, set())
+    memory = SharedMemory(env, Capacity.of(soc, set()))
     ends = [0] * len(arrivals)
 
     def flow(i: int, start: int, nbytes: int, cap: int, hbm: int, cores: int) -> object:
@@ -170,7 +170,7 @@ def exact_ends(memory: SharedMemory, arrivals: list[tuple[int, int, int, int, in
         active = [i for i in left if arrivals[i][0] <= now]
         coming = [arrivals[i][0] - now for i in left if arrivals[i][0] > now]
         flows = [(arrivals[i][4], arrivals[i][2], arrivals[i][3]) for i in active]
-        shares = exact_rates(flows, memory.l2_grains_per_cycle, memory.hbm_grains_per_cycle) if flows else []
+        shares = exact_rates(flows, memory.capacity.l2_grains, memory.capacity.hbm_grains) if flows else []
         step = min([*coming, *(left[i] / rate for i, rate in zip(active, shares, strict=True))])
         now += step
         for i, rate in zip(active, shares, strict=True):
@@ -202,8 +202,8 @@ def test_bytes_are_never_served_faster_than_the_memories_can(
     cycles = max(ends) - min(start for start, *_ in arrivals)
     grains = sum(nbytes * GRAINS * cores for _, nbytes, _, _, cores in arrivals)
     far = sum(nbytes * GRAINS * cores * hbm for _, nbytes, _, hbm, cores in arrivals)
-    assert cycles * memory.l2_grains_per_cycle >= grains
-    assert cycles * memory.hbm_grains_per_cycle * whole >= far
+    assert cycles * memory.capacity.l2_grains >= grains
+    assert cycles * memory.capacity.hbm_grains * whole >= far
 
 
 def load_once(nbytes: int) -> object:

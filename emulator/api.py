@@ -13,6 +13,8 @@ import numpy as np
 
 from emulator import backend as backends
 from emulator.arrays import as_tensor, bfloat16, check_out, dtype_name
+from emulator.device.engines import ENGINES as ENGINES
+from emulator.device.engines import ENGINES
 from emulator.result import Result
 from kernel.mse_loss_backward import OPERATOR
 from kernel.operators import Operator, Request, find
@@ -27,8 +29,8 @@ PARAM_NULLPTR = 161001
 """ACLNN_ERR_PARAM_NULLPTR (opbase ``op_errno.h``)."""
 
 DEFAULT_SOC = "Ascend910B3"
-L2_STATES = ("cold", "hot")
-ENGINES = ("simpy",)
+DEFAULT_ENGINE = "simpy"
+L2_STATES = ("cold", "hot", "dirty")
 MAX_INPUTS = 64
 """Tensors that ``add_n`` adds at most; a limit of this package."""
 
@@ -171,7 +173,8 @@ def predict(
     chip = _soc(soc, overrides)
     chosen = find(operator)
     _check_choice("l2", l2, L2_STATES)
-    _check_choice("engine", engine or "simpy", ENGINES)
+    counted_by = engine or DEFAULT_ENGINE
+    _check_choice("engine", counted_by, ENGINES)
     if not isinstance(dtype, str) or not dtype:
         raise AtlasError(f"dtype = {dtype!r}: must be the name of a dtype, such as float32")
     own = _dims("shape", shape)
@@ -193,7 +196,7 @@ def predict(
     request = Request(shapes, dtypes, reduction, scalar, to, kernel, _options(tiling), release)
     made = chosen.plan(chip, request)
     mode = chip.numerics.default_overflow_mode
-    call = backends.Call(made, shapes, {}, None, l2, mode, timed=True, bits="compiled")
+    call = backends.Call(made, shapes, {}, None, l2, mode, timed=True, bits="compiled", engine=counted_by)
     return backends.find("emulated")[1].run(call)
 
 
@@ -218,7 +221,8 @@ def _run(
 ) -> Result:
     described = find(operator)
     _check_choice("l2", l2, L2_STATES)
-    _check_choice("engine", engine or "simpy", ENGINES)
+    counted_by = engine or DEFAULT_ENGINE
+    _check_choice("engine", counted_by, ENGINES)
     _check_choice("bits", bits, ("compiled", "interpreted"))
     _, chosen = backends.find(backend)
     names = _names(described, len(tensors) if described.variadic else None)
@@ -243,7 +247,8 @@ def _run(
         target = check_out(out, made.shape, (str(made.dtype),), arrays)
     if not described.reads:
         arrays = {}
-    return chosen.run(backends.Call(made, shapes, arrays, target, l2, mode, timed=timed, bits=bits))
+    call = backends.Call(made, shapes, arrays, target, l2, mode, timed=timed, bits=bits, engine=counted_by)
+    return chosen.run(call)
 
 
 def _names(operator: Operator, count: int | None) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class Call:
 
     ``tensors``: C-contiguous native arrays by name, empty when only the time is asked for. ``out``: the
     array to write into. ``timed``: whether the time is wanted. ``bits``: ``compiled`` or ``interpreted``.
+    ``engine``: which one counts the cycles, ``simpy`` or ``fast``.
     """
 
     plan: Plan
@@ -38,6 +39,7 @@ class Call:
     overflow: OverflowMode
     timed: bool
     bits: str
+    engine: str = "simpy"
 
 
 class Backend(Protocol):

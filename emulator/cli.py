@@ -49,7 +49,7 @@ ReleaseOption = Annotated[
 TileOption = Annotated[str | None, typer.Option("--tile-length", metavar="N", help="Elements of a tile.")]
 BufferOption = Annotated[str | None, typer.Option("--buffer-num", metavar="N", help="Buffers of a queue.")]
 BlockOption = Annotated[str | None, typer.Option("--block-dim", metavar="N", help="Blocks, one per core.")]
-EngineOption = Annotated[str | None, typer.Option("--engine", help="simpy.")]
+EngineOption = Annotated[str | None, typer.Option("--engine", help="simpy, or fast: compiled, equal cycles.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="Chrome trace (Perfetto, MindStudio Insight).")
@@ -136,6 +136,7 @@ def run(
     from emulator.report.progress import Steps
 
     _check_outputs(output, trace, report, (file, grad, self_, target))
+    _check_trace(trace, engine)
     single = any(path is not None for path in (grad, self_, target))
     if file is None and not single:
         file = files.example_path()
@@ -193,6 +194,7 @@ def predict(
     from emulator.report.progress import Steps
 
     _check_outputs(None, trace, report, ())
+    _check_trace(trace, engine)
     with Steps(2) as progress:
         progress.step("timing")
         result = api.predict(
@@ -450,6 +452,15 @@ def _same_file(a: Path, b: Path) -> bool:
 
 
 def _is_stdout(path: Path) -> bool:
+def _check_trace(trace: Path | None, engine: str | None) -> None:
+    from socs.errors import AtlasError
+
+    if trace is not None and engine == "fast":
+        raise AtlasError(
+            f"--trace {trace}: needs --engine simpy, which keeps every span; fast keeps sums alone"
+        )
+
+
     """Whether both are one file or pipe; a device such as ``/dev/null`` may well be both."""
     try:
         ours, given = os.fstat(sys.stdout.fileno()), path.stat()

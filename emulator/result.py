@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,8 @@ class Result:
 
     ``output`` is the gradient (``None`` for ``predict``). Times count from the start of the task on the
     device to its end; ``cycles`` are of the vector cores' clock. ``stand_in_for`` names the kernel that
-    the chip really runs where another was asked for. ``timeline`` has every span.
+    the chip really runs where another was asked for. ``engine``: which one counted the cycles; ``timeline``
+    has every span that ``simpy`` saw, ``fast`` keeps none.
     """
 
     operator: str
@@ -70,6 +72,7 @@ class Result:
     shapes: dict[str, tuple[int, ...]]
     reduction: str | None
     l2: str
+    engine: str | None = field(default=None, compare=False)
     overflow: str
     block_dim: int
     tiling: Tiling | None
@@ -102,6 +105,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data with stable keys; the output tensor is not part of it."""
+            "engine": self.engine,
         return {
             "operator": self.operator,
             "backend": self.backend,
@@ -158,10 +162,10 @@ def pipe_rows(timeline: Timeline) -> tuple[PipeRow, ...]:
     return tuple(rows)
 
 
-def assumed_numbers(soc: Soc, used: set[str]) -> tuple[Assumed, ...]:
+def assumed_numbers(soc: Soc, used: Iterable[str]) -> tuple[Assumed, ...]:
     """Those of the numbers used that are marked ``assumed``, by key."""
     found: dict[str, Assumed] = {}
-    for key in soc.assumed(used):
+    for key in soc.assumed(set(used)):
         source = soc.source(key)
         found[key] = Assumed(key, source.ref, source.note)
     return tuple(found.values())

@@ -45,20 +45,12 @@ def _compute(call: Call) -> None:
 def _answer(call: Call) -> Result:
     plan, soc = call.plan, call.plan.soc
     launch = plan.launch if call.timed else None
-    timeline, limits, used = None, None, set[str]()
+    timed = None
     if launch is not None:
-        from emulator.device.bound import bounds
-        from emulator.device.device import simulate
+        from emulator.device.engines import time_launch
 
-        try:
-            timeline, device = simulate(launch, soc, l2=call.l2)
-            limits, used = bounds(launch, device), device.costs.used
-        except (OverflowError, ZeroDivisionError) as error:
-            # Each number alone keeps its rule, but a rate per cycle of theirs comes to nothing or no end.
-            raise AtlasError(
-                f"{soc.name}: a clock of {soc.clock_hz:g} Hz with these rates and latencies gives no "
-                f"finite number of cycles ({error})"
-            ) from error
+        timed = time_launch(launch, soc, l2=call.l2, engine=call.engine)
+    timeline = timed.timeline if timed else None
     cycles = timeline.cycles if timeline else 0
     return Result(
         operator=plan.operator,
@@ -75,14 +67,18 @@ def _answer(call: Call) -> Result:
         tiling=plan.tiling,
         cycles=cycles,
         time_us=cycles / soc.clock_hz * 1e6,
-        bounds=limits,
+        bounds=timed.bounds if timed else None,
         pipes=pipe_rows(timeline) if timeline else (),
         launch_cycles=timeline.launch_cycles if timeline else 0,
         bytes_read=plan.launch.bytes_read if plan.launch else 0,
         bytes_written=plan.launch.bytes_written if plan.launch else 0,
-        assumed=(*assumed_numbers(soc, used), *assumed_of_kernel(plan.kernel, plan.assumed)),
+        assumed=(
+            *assumed_numbers(soc, timed.used if timed else ()),
+            *assumed_of_kernel(plan.kernel, plan.assumed),
+        ),
         accuracy=accuracy_of(soc, plan.operator, plan.kernel),
         warnings=plan.warnings,
-        timeline=timeline,
+        timeline=timeline if timed and timed.engine == "simpy" else None,
+        engine=timed.engine if timed else None,
         output=call.out,
     )

@@ -22,8 +22,8 @@ from socs.spec import Soc
 Int = NDArray[np.int64]
 
 
-class TooLarge(AtlasError):
-    """Numbers for which 64 bits may not suffice; SimPy's engine counts without such a limit."""
+class NotForThisEngine(AtlasError):
+    """A launch that only SimPy's engine can count: its numbers may not fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,15 @@ def simulate(
 ) -> tuple[Timeline, Bounds, Conditions]:
     """The timeline of ``launch`` on ``soc`` without its spans, its bounds, and what decided them.
 
-    Arguments, cycles, sums and errors as of :func:`emulator.device.device.simulate`. Raises ``TooLarge`` or
-    ``Irregular`` for the few launches that only SimPy's engine can run.
+    Arguments, cycles, sums and errors as of :func:`emulator.device.device.simulate`. Raises
+    ``NotForThisEngine`` for the few launches that only SimPy's engine can count.
     """
     conditions = Conditions.of(launch, soc, l2)
-    table = tabulate(lower(launch, conditions.costs), [blocks.first_block for blocks in launch.blocks])
+    try:
+        lowered = lower(launch, conditions.costs)
+    except Irregular as error:
+        raise NotForThisEngine(str(error)) from None
+    table = tabulate(lowered, [blocks.first_block for blocks in launch.blocks])
     timeline, limits = run(table, conditions, skip=skip)
     return timeline, limits, conditions
 
@@ -61,7 +65,7 @@ def tabulate(lowered: Lowered, first_blocks: Sequence[int]) -> Table:
     transfers = []
     for group in lowered.groups:
         if not group.segments:
-            raise Irregular("a block without instructions")
+            raise NotForThisEngine("a block without instructions")
         begin = len(segments)
         for segment in group.segments:
             linked, starts = _linked(lowered.rows[segment.first : segment.last], segment.first)
@@ -83,7 +87,7 @@ def tabulate(lowered: Lowered, first_blocks: Sequence[int]) -> Table:
             transfers,
         )
     except OverflowError:
-        raise TooLarge("a number of this launch does not fit into 64 bits") from None
+        raise NotForThisEngine("a number of this launch does not fit into 64 bits") from None
 
 
 def _linked(rows: Sequence[Row], first: int) -> tuple[list[tuple[int, ...]], list[int]]:
@@ -148,7 +152,7 @@ def _check(report: list[int], table: Table) -> None:
     if status == engine.FINISHED:
         return
     if status == engine.TOO_LARGE:
-        raise TooLarge("sums over this launch may not fit into 64 bits")
+        raise NotForThisEngine("sums over this launch may not fit into 64 bits")
     place = report[engine.STUCK_FLAG]
     flag = table.flags[group][place] if place >= 0 else None
     if status == engine.RAISED_TWICE:
@@ -174,4 +178,4 @@ def _numbers(conditions: Conditions, skip: bool) -> Int:
     try:
         return np.array(numbers, np.int64)
     except OverflowError:
-        raise TooLarge("a number of this chip does not fit into 64 bits") from None
+        raise NotForThisEngine("a number of this chip does not fit into 64 bits") from None

@@ -6,6 +6,7 @@ calls instructions; the result is a :class:`kernel.program.Program`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,48 +89,64 @@ class Tiles:
         return Tile(index, offset, count, index == len(self) - 1)
 
 
+POSITIONS = {
+    "VECIN": (Pipe.MTE2, Pipe.V),
+    "VECOUT": (Pipe.V, Pipe.MTE3),
+    "BIND": (Pipe.MTE2, Pipe.MTE3),
+    "INOUT": (Pipe.MTE2, Pipe.V, Pipe.MTE3),
+}
+"""The pipes through which the buffers of a queue go, by its position."""
+
+
 class Queue:
-    """``TQue``: ``depth`` buffers between two pipes; alloc, enque, deque and free make the flags.
+    """``TQue``: ``depth`` buffers that go from pipe to pipe; alloc, enque, deque and free make the flags.
 
     A ``VECIN`` queue is filled by MTE2 and drained by V, a ``VECOUT`` queue by V and MTE3; a ``BIND`` queue
-    (``TQueBind``) by MTE2 and MTE3.
+    (``TQueBind``) by MTE2 and MTE3. An ``INOUT`` buffer is loaded, worked on in place and stored: it is
+    enqueued and dequeued twice.
     """
 
     def __init__(self, core: Core, position: str, nbytes: int, depth: int) -> None:
-        ends = {
-            "VECIN": (Pipe.MTE2, Pipe.V),
-            "VECOUT": (Pipe.V, Pipe.MTE3),
-            "BIND": (Pipe.MTE2, Pipe.MTE3),
-        }
+        pipes = POSITIONS[position]
         self._core = core
-        self._producer, self._consumer = ends[position]
         self.depth = depth
         self._addresses = [core.reserve(f"{position}[{slot}]", nbytes) for slot in range(depth)]
         self._bytes = nbytes
-        self._filled = [core.event(self._producer, self._consumer) for _ in range(depth)]
-        self._emptied = [core.event(self._consumer, self._producer) for _ in range(depth)]
+        self._filled = [
+            [core.event(source, target) for _ in range(depth)] for source, target in itertools.pairwise(pipes)
+        ]
+        self._emptied = [core.event(pipes[-1], pipes[0]) for _ in range(depth)]
         self._in_flight = [False] * depth
         self._next_alloc = 0
-        self._next_deque = 0
+        self._handed: list[list[int]] = [[] for _ in self._filled]
+        self._stage = [0] * depth
 
     def alloc(self, dtype: DType) -> LocalTensor:
-        """The next buffer, once its consumer has freed it."""
+        """The next buffer, once its last consumer has freed it."""
         slot = self._next_alloc
         self._next_alloc = (slot + 1) % self.depth
         if self._in_flight[slot]:
             self._core.wait_flag(self._emptied[slot])
             self._in_flight[slot] = False
+        self._stage[slot] = 0
         return self._tensor(slot, dtype)
 
     def enque(self, tensor: LocalTensor) -> None:
-        """Hand a filled buffer to the consumer."""
-        self._core.set_flag(self._filled[self._slot(tensor)])
+        """Hand a filled buffer to the next pipe."""
+        slot = self._slot(tensor)
+        stage = self._stage[slot]
+        self._core.set_flag(self._filled[stage][slot])
+        self._handed[stage].append(slot)
 
     def deque(self, dtype: DType) -> LocalTensor:
-        """The oldest filled buffer, once the producer is done with it."""
-        slot = self._next_deque
-        self._next_deque = (slot + 1) % self.depth
-        self._core.wait_flag(self._filled[slot])
+        """The oldest buffer that was handed over and not taken yet, once the pipe before is done with it.
+
+        Of an ``INOUT`` queue one that has been worked on comes before one that has been loaded.
+        """
+        stage = max(stage for stage, slots in enumerate(self._handed) if slots)
+        slot = self._handed[stage].pop(0)
+        self._core.wait_flag(self._filled[stage][slot])
+        self._stage[slot] = stage + 1
         return self._tensor(slot, dtype)
 
     def free(self, tensor: LocalTensor) -> None:
@@ -270,6 +287,11 @@ class Core:
         """UB to GM element by element (``GetValue``/``SetValue``), on the scalar unit."""
         region = src[: dst.count].region
         self._emit(Instruction(Op.SET_VALUE, Pipe.S, dst, (region,), dst.count))
+
+    def get_value(self, src: LocalTensor) -> None:
+        """Read elements of the UB into scalar registers (``GetValue``), on the scalar unit."""
+        region = src.region
+        self._emit(Instruction(Op.GET_VALUE, Pipe.S, None, (region,), region.elements))
 
     def add(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
         """dst = a + b."""

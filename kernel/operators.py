@@ -1,5 +1,7 @@
-"""The operators by name: their arguments, and the plan of a call. Everything that takes an operator's name
-goes through :func:`find`."""
+"""The operators by name: their arguments, and the plan of a call.
+
+Everything that takes an operator's name goes through :func:`find`.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,34 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernel import elementwise, mse_loss_backward
+from kernel import mse_loss_backward, schedules
 from kernel.elementwise import FAMILY, Elementwise, Input, Job
+from kernel.layout import broadcast, coalesce, contiguous_strides
 from kernel.mse_loss_backward import Reduction
-from kernel.plan import EMPTY, MAX_ELEMENTS, MAX_RANK, PARAM_INVALID, Plan, layout_in, shape_text
-from kernel.program import TensorArg
+from kernel.plan import (
+    EMPTY,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    PARAM_INVALID,
+    Plan,
+    check_block_dim,
+    layout_in,
+    shape_text,
+    warnings_of,
+)
+from kernel.program import Launch, TensorArg
+from kernel.schedules import ASCENDC, ATVOSS, PLAIN, TBE, TBE_OLDER, TENSOR_MOVE, TRITON, Schedule
 from kernel.tiling import TilingOptions
 from kernel.verify import verify
 from socs.errors import AtlasError
 from socs.isa import DType
 from socs.spec import Soc
+
+FLOATING = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+COMPUTED = (*FLOATING, DType.INT32, DType.INT16)
+"""Dtypes of which an instruction has a cost on some chip."""
+
+SCHEDULES = (TBE, TBE_OLDER, ATVOSS, TENSOR_MOVE, ASCENDC, TRITON, PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,40 +121,92 @@ def _elementwise(operator: Elementwise) -> Callable[[Soc, Request], Plan]:
 def _plan(operator: Elementwise, soc: Soc, request: Request) -> Plan:
     dtypes = {name: _dtype(name, dtype) for name, dtype in request.dtypes.items()}
     joined = _joined(request.shapes)
+    out = _result_dtype(operator, request, dtypes)
     total = math.prod(joined)
+    given = [name for name in request.shapes if operator.reads]
+    axes, inputs = _inputs(given, request.shapes, dtypes, joined)
+    job = Job(operator, inputs, out, axes, joined[-1] if joined else 1)
+    real = schedules.chosen(soc, job)
+    schedule = real if request.kernel is None else _schedule(operator, request.kernel)
+    kernel = f"{operator.name}_{schedule.name}"
+    stand_in = None if schedule is real else f"{operator.name}_{real.name}"
+    if not total:
+        return Plan(operator.name, kernel, soc, out, joined, None, None, stand_in, (EMPTY,))
+    if total > MAX_ELEMENTS:
+        raise AtlasError(f"{total} elements: more than {MAX_ELEMENTS}")
+    check_block_dim(soc, request.options)
+    cut = schedule.cut(soc, job, request.options)
+    tensors = [
+        TensorArg(i.name, i.dtype, total, layout=layout_in(request.shapes[i.name], joined)) for i in inputs
+    ]
+    if operator.writes:
+        tensors.append(TensorArg("out", out, total, written=True))
+    launch = Launch(
+        kernel, schedule.blocks(soc, job, cut), tuple(tensors), _scalars(operator, request), joined
+    )
+    findings = tuple(verify(launch, soc))
+    warnings = warnings_of(launch, soc, cut, findings)
+    return Plan(
+        operator.name, kernel, soc, out, joined, launch, cut, stand_in, warnings, findings, schedule.assumed
+    )
+
+
+def _result_dtype(operator: Elementwise, request: Request, dtypes: Mapping[str, DType]) -> DType:
     if operator.casts:
         if request.to is None:
             raise AtlasError(f"{operator.name} needs to=, the dtype of its result")
-        out = _dtype("to", request.to)
-    else:
-        out = _promoted(tuple(dtypes.values()))
-    name = f"{operator.name}_kernel"
-    if any(0 in dims for dims in request.shapes.values()):
-        return Plan(operator.name, name, soc, out, joined, None, None, None, (EMPTY,))
-    if total > MAX_ELEMENTS:
-        raise AtlasError(f"{total} elements: more than {MAX_ELEMENTS}")
-    inputs = tuple(
-        Input(n, dtypes[n], math.prod(dims) != total, math.prod(dims) == 1 != total)
-        for n, dims in request.shapes.items()
-        if operator.reads
-    )
-    scalars = {}
+        return _dtype("to", request.to)
+    kinds = tuple(dtypes.values())
+    out = kinds[0] if len(set(kinds)) == 1 else DType.FLOAT32
+    if operator.compute is not None:
+        for name, kind in dtypes.items():
+            if kind not in COMPUTED or (kind not in FLOATING and out is DType.FLOAT32):
+                raise AtlasError(
+                    f"{name} is {kind}: {operator.name} of {' and '.join(dict.fromkeys(kinds))} is not "
+                    f"modelled; there are {', '.join(COMPUTED)}, and mixtures of {', '.join(FLOATING)}",
+                    status=PARAM_INVALID,
+                )
+    return out
+
+
+def _inputs(
+    names: Sequence[str],
+    shapes: Mapping[str, tuple[int, ...]],
+    dtypes: Mapping[str, DType],
+    joined: tuple[int, ...],
+) -> tuple[tuple[int, ...], tuple[Input, ...]]:
+    """The axes of the index space, joined as far as all inputs allow, and how each input lies in it."""
+    total = math.prod(joined)
+    walks = [broadcast(shapes[n], contiguous_strides(shapes[n]), joined) for n in names]
+    axes, strides = coalesce(joined, [contiguous_strides(joined), *walks])
+    inputs = []
+    for name, walk in zip(names, strides[1:], strict=True):
+        size = math.prod(shapes[name])
+        repeated = size != total
+        row = axes[-1] if repeated and size > 1 and walk[-1] == 0 else 1
+        inputs.append(Input(name, dtypes[name], repeated, repeated and size == 1, row))
+    return axes, tuple(inputs)
+
+
+def _scalars(operator: Elementwise, request: Request) -> dict[str, float]:
+    if operator.constant is not None:
+        return {"scalar": operator.constant}
     if operator.scalar:
-        scalars["scalar"] = 1.0 if request.scalar is None else float(request.scalar)
-    elif operator.name == "neg":
-        scalars["scalar"] = -1.0
-    tensors = (
-        *(
-            TensorArg(i.name, i.dtype, total, layout=layout_in(request.shapes[i.name], joined))
-            for i in inputs
-        ),
-        TensorArg("out", out, total, written=True),
-    )
-    launch = elementwise.launch(soc, Job(operator, inputs, out, joined), name, tensors, scalars)
-    findings = tuple(verify(launch, soc))
-    for finding in findings:
-        raise AtlasError(f"{launch.kernel} on {soc.name} is not a valid program: {finding}")
-    return Plan(operator.name, name, soc, out, joined, launch, None, None, (), findings)
+        return {"scalar": 1.0 if request.scalar is None else float(request.scalar)}
+    return {}
+
+
+def _schedule(operator: Elementwise, kernel: str) -> Schedule:
+    for schedule in SCHEDULES:
+        if kernel == f"{operator.name}_{schedule.name}":
+            return schedule
+    known = ", ".join(kernel_names(operator))
+    raise AtlasError(f"unknown kernel {kernel!r}: {operator.name} has {known}")
+
+
+def kernel_names(operator: Elementwise) -> tuple[str, ...]:
+    """The kernels that an operator of the family has."""
+    return tuple(f"{operator.name}_{schedule.name}" for schedule in SCHEDULES)
 
 
 def _dtype(name: str, dtype: str) -> DType:
@@ -142,10 +214,6 @@ def _dtype(name: str, dtype: str) -> DType:
         return DType(dtype)
     except ValueError:
         raise AtlasError(f"{name} is {dtype}: there are {', '.join(DType)}", status=PARAM_INVALID) from None
-
-
-def _promoted(dtypes: Sequence[DType]) -> DType:
-    return dtypes[0] if len(set(dtypes)) == 1 else DType.FLOAT32
 
 
 def _joined(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -192,7 +260,7 @@ OPERATORS: dict[str, Operator] = {
         operator.inputs,
         "x0" if operator.variadic else "x",
         _elementwise(operator),
-        _VENDOR[operator.name],
+        _VENDOR.get(operator.name, ()),
         scalar=operator.scalar,
         casts=operator.casts,
         variadic=operator.variadic,

@@ -74,7 +74,7 @@ def _alignment(stream: list[tuple[Instruction, int]], soc: Soc) -> Iterable[Find
         seen.add(id(instruction))
         for operand in instruction.operands():
             # The scalar unit addresses single elements.
-            if not isinstance(operand, Region) or instruction.op is Op.SET_VALUE:
+            if not isinstance(operand, Region) or instruction.op in (Op.SET_VALUE, Op.GET_VALUE):
                 continue
             odd = next((start for start, _ in operand.spans() if start % BLOCK_BYTES), None)
             if odd is not None:

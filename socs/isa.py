@@ -90,6 +90,7 @@ class Op(StrEnum):
     SET_FLAG = "set_flag"
     WAIT_FLAG = "wait_flag"
     SET_VALUE = "set_value"
+    GET_VALUE = "get_value"
     LOOP = "loop"
 
 
@@ -123,6 +124,7 @@ OPS: dict[Op, OpInfo] = {
     Op.SET_FLAG: OpInfo(None, 0, doc="raise an event of (source pipe, destination pipe, id)"),
     Op.WAIT_FLAG: OpInfo(None, 0, doc="hold the destination pipe until the event is raised"),
     Op.SET_VALUE: OpInfo(Pipe.S, 1, doc="UB to GM element by element through the scalar unit"),
+    Op.GET_VALUE: OpInfo(Pipe.S, 1, doc="UB to scalar registers, element by element"),
     Op.LOOP: OpInfo(Pipe.S, 0, doc="scalar work of one trip of the tile loop"),
 }
 

@@ -108,6 +108,7 @@ class ScalarUnit(Model):
     set_flag_cycles: NotNegative
     wait_flag_cycles: NotNegative
     set_value_cycles_per_element: Positive
+    get_value_cycles_per_element: Positive
 
 
 class DmaPath(Model):

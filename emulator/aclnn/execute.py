@@ -82,7 +82,7 @@ class Work:
         found = self._casts.get(overflow)
         if found is None:
             from kernel.compile import Computation
-            from kernel.elementwise import cast
+            from kernel.surrounding import cast
 
             launch = cast(self._soc, self._dtype, self._wanted, self.plan.shape)
             found = self._casts[overflow] = Computation(launch, self._soc, overflow)

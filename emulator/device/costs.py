@@ -68,8 +68,10 @@ class Costs:
         if instruction.op is Op.LOOP:
             self.used.add("scalar.loop_cycles")
             return scalar.loop_cycles
-        self.used.add("scalar.set_value_cycles_per_element")
-        return scalar.set_value_cycles_per_element * instruction.issued_count
+        name = "get_value" if instruction.op is Op.GET_VALUE else "set_value"
+        self.used.add(f"scalar.{name}_cycles_per_element")
+        each: int = getattr(scalar, f"{name}_cycles_per_element")
+        return each * instruction.issued_count
 
     def set_flag(self) -> int:
         self.used.add("scalar.set_flag_cycles")
@@ -106,8 +108,13 @@ class Costs:
             )
         self.used |= {f"vector.costs.{instruction.op}.{key}", "vector.issue_gap_cycles"}
         interval = max(cost.interval_cycles, float(self.bank_cycles(instruction.dst, sources)))
-        count = repeats(instruction.issued_count, instruction.dst.dtype, *(s.dtype for s in sources))
-        body = math.ceil(interval * count)
+        if instruction.op is Op.BROADCAST and instruction.dst.rows > 1:
+            # Each row is an instruction of its own, and none waits for another.
+            each = math.ceil(interval * repeats(instruction.dst.count, instruction.dst.dtype))
+            body = instruction.dst.rows * max(self._soc.vector.issue_gap_cycles, each)
+        else:
+            count = repeats(instruction.issued_count, instruction.dst.dtype, *(s.dtype for s in sources))
+            body = math.ceil(interval * count)
         gap = max(self._soc.vector.issue_gap_cycles, body)
         return VectorTime(gap, cost.head_cycles + body)
 

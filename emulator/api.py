@@ -13,7 +13,6 @@ import numpy as np
 
 from emulator import backend as backends
 from emulator.arrays import as_tensor, bfloat16, check_out, dtype_name
-from emulator.device.engines import ENGINES as ENGINES
 from emulator.device.engines import ENGINES
 from emulator.result import Result
 from kernel.mse_loss_backward import OPERATOR

@@ -254,21 +254,26 @@ def validate(
     engine: EngineOption = None,
     exclude: ExcludeOption = None,
     report: ReportOption = None,
+    write_bands: Annotated[
+        Path | None,
+        typer.Option("--write-bands", metavar="FILE", help="The bands beside results, as JSON by chip."),
+    ] = None,
     as_json: JsonOption = False,
     overrides: SetOption = None,
 ) -> None:
     """Predictions beside measurements: how far off, by chip, operator and size."""
+    from emulator import files
     from emulator.report.progress import Steps
     from emulator.report.save import save_report
     from emulator.report.validation import validation_report
-    from emulator.validation import compare, document, shipped, summaries
+    from emulator.validation import bands, compare, document, shipped, summaries
 
-    _check_outputs(None, None, report, (csv,))
-    path, name = (csv, str(csv)) if csv is not None else (shipped.MEASUREMENTS, shipped.NAME)
+    _check_outputs(None, write_bands, report, (csv,))
+    source, name = (csv, str(csv)) if csv is not None else (shipped.MEASUREMENTS, shipped.NAME)
     with Steps(2) as progress:
         progress.step("reading")
         found = compare.measure(
-            path, soc=_rows_soc(soc, overrides), l2=compare.stated(l2), exclude=exclude or ()
+            source, soc=_rows_soc(soc, overrides), l2=compare.stated(l2), exclude=exclude or ()
         )
         progress.step("timing")
         compared = compare.compare(
@@ -276,18 +281,21 @@ def validate(
             engine=engine,
             progress=lambda done, count: progress.tell(f"timing {done:,} of {count:,} calls"),
         )
-    compare.check_usable(found, len(compared.ids), path)
+    compare.check_usable(found, len(compared.ids), source)
     figures = summaries.summaries(compared)
     text = validation_report(compared, figures, name)
     if report is not None:
         save_report(report, text)
+    if write_bands is not None:
+        files.write_text_atomic(write_bands, bands.bands_text(bands.bands(compared, name)))
     if as_json:
         for part in document.document(compared, figures, name):
             _out(part)
         return
     _print(text)
-    if report is not None:
-        _out(f"report: {report}\n")
+    for what, path in (("report", report), ("bands", write_bands)):
+        if path is not None:
+            _out(f"{what}: {path}\n")
 
 
 def main() -> None:
@@ -444,14 +452,6 @@ def _check_outputs(
             raise AtlasError(f"{path}: is standard output, which the result itself goes to")
 
 
-def _same_file(a: Path, b: Path) -> bool:
-    try:
-        return a.samefile(b)
-    except (OSError, ValueError):
-        return False
-
-
-def _is_stdout(path: Path) -> bool:
 def _check_trace(trace: Path | None, engine: str | None) -> None:
     from socs.errors import AtlasError
 
@@ -461,6 +461,14 @@ def _check_trace(trace: Path | None, engine: str | None) -> None:
         )
 
 
+def _same_file(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_stdout(path: Path) -> bool:
     """Whether both are one file or pipe; a device such as ``/dev/null`` may well be both."""
     try:
         ours, given = os.fstat(sys.stdout.fileno()), path.stat()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from emulator.accuracy import Accuracy
 from emulator.device.timeline import Reason, Timeline
 from kernel.tiling import Tiling
 from socs.isa import Pipe
@@ -24,20 +25,6 @@ class Assumed:
     key: str
     ref: str
     note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Accuracy:
-    """How far predictions of this operator on this chip were from silicon.
-
-    ``validated`` False: never compared; the other fields are then ``None``.
-    """
-
-    validated: bool
-    rows: int | None
-    worst_error: float | None
-    median_error: float | None
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +59,6 @@ class Result:
     shapes: dict[str, tuple[int, ...]]
     reduction: str | None
     l2: str
-    engine: str | None = field(default=None, compare=False)
     overflow: str
     block_dim: int
     tiling: Tiling | None
@@ -86,6 +72,7 @@ class Result:
     assumed: tuple[Assumed, ...]
     accuracy: Accuracy
     warnings: tuple[str, ...]
+    engine: str | None = field(default=None, compare=False)
     timeline: Timeline | None = field(default=None, repr=False, compare=False)
     output: NDArray[Any] | None = field(default=None, repr=False, compare=False)
 
@@ -105,7 +92,6 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data with stable keys; the output tensor is not part of it."""
-            "engine": self.engine,
         return {
             "operator": self.operator,
             "backend": self.backend,
@@ -119,6 +105,7 @@ class Result:
             "overflow": self.overflow,
             "block_dim": self.block_dim,
             "tiling": asdict(self.tiling) if self.tiling else None,
+            "engine": self.engine,
             "cycles": self.cycles,
             "time_us": self.time_us,
             "clock_hz": self.soc.clock_hz,
@@ -177,17 +164,3 @@ def assumed_of_kernel(kernel: str, what: tuple[str, ...]) -> tuple[Assumed, ...]
         Assumed(f"kernel.{kernel}.{item}", f"kernel/{kernel}.py", "chosen here; the real one is not public")
         for item in what
     )
-
-
-def accuracy_of(soc: Soc, operator: str, kernel: str) -> Accuracy:
-    """What is known of predictions like this one."""
-    record = soc.validation.get(kernel)
-    if record is None:
-        return Accuracy(
-            False, None, None, None, f"predictions for {soc.name} were never compared with silicon"
-        )
-    text = (
-        f"{record.rows} measured runs of {operator} on {soc.name}: median error "
-        f"{record.median_error:.1%}, worst {record.worst_error:.1%} (the runs it was calibrated on)"
-    )
-    return Accuracy(True, record.rows, record.worst_error, record.median_error, text)

@@ -1,13 +1,15 @@
 """Finding a chip: by CANN name, by product, or in a user's file; with single numbers overridden.
 
 The files in ``socs/data`` hold one generation each: what its chips share at the top level, and a
-table ``[chips.NAME]`` per chip that is laid over it key by key, ``sources`` included.
+table ``[chips.NAME]`` per chip that is laid over it key by key, ``sources`` included. How far predictions
+for a chip were from silicon is in ``validation.json``, which a command writes.
 A user's file holds one chip and names what it starts from: ``extends = "Ascend910B3"``.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import tomllib
@@ -23,6 +25,7 @@ from socs.isa import OPS, DType, Op, Pipe, cost_key
 from socs.spec import Soc
 
 _DATA = Path(__file__).parent / "data"
+_VALIDATION = _DATA / "validation.json"
 _CHIP = re.compile(r'^\[chips\.(?:"([^"\n]+)"|([\w-]+))\]', re.MULTILINE)
 _NOT_NUMBERS = {"name", "short_name", "family", "origin", "sources", "validation"}
 
@@ -90,12 +93,19 @@ def _generation(file: str) -> dict[str, Any]:
     return tomllib.loads((_DATA / file).read_text(encoding="utf-8"))
 
 
+@lru_cache(maxsize=1)
+def _validations() -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads(_VALIDATION.read_text(encoding="utf-8"))
+    return found
+
+
 def _chip_data(name: str) -> dict[str, Any]:
     file = _index()[name]
     whole = _generation(file)
     shared = {key: value for key, value in whole.items() if key != "chips"}
     origin = f"socs/data/{file}"
-    return {**_merged(shared, whole["chips"][name]), "name": name, "origin": origin}
+    merged = _merged(shared, whole["chips"][name])
+    return {**merged, "name": name, "origin": origin, "validation": _validations().get(name, [])}
 
 
 @lru_cache(maxsize=128)
@@ -303,7 +313,7 @@ def _overridden(soc: Soc, overrides: Mapping[str, object]) -> Soc:
         _put(data, key, _read(key, value, leaves[key]))
         data["sources"][key] = {"tier": "assumed", "ref": "override"}
     # Measured accuracy belongs to the numbers it was measured with.
-    data["validation"] = {}
+    data["validation"] = ()
     try:
         return Soc.model_validate(data)
     except ValidationError as error:

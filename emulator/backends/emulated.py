@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from emulator.accuracy import accuracy_of
 from emulator.backend import Call
-from emulator.result import Result, accuracy_of, assumed_numbers, assumed_of_kernel, pipe_rows
+from emulator.result import Result, assumed_numbers, assumed_of_kernel, pipe_rows
 from kernel.interpret import CARRIERS
 from socs.errors import AtlasError
 
@@ -76,7 +77,7 @@ def _answer(call: Call) -> Result:
             *assumed_numbers(soc, timed.used if timed else ()),
             *assumed_of_kernel(plan.kernel, plan.assumed),
         ),
-        accuracy=accuracy_of(soc, plan.operator, plan.kernel),
+        accuracy=accuracy_of(plan, call.l2, cycles / soc.clock_hz * 1e6),
         warnings=plan.warnings,
         timeline=timeline if timed and timed.engine == "simpy" else None,
         engine=timed.engine if timed else None,

@@ -62,6 +62,7 @@ def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
         "latency",
         f"[bold]{result.cycles:,} cycles = {_us(result.time_us)}[/bold], L2 {result.l2}",
     )
+    yield "silicon", result.accuracy.band
     yield (
         "bound",
         f"{result.bound_cycles:,} cycles = {_us(result.us(result.bound_cycles))} "

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from emulator.accuracy import ANY, kind_text
 from emulator.report.console import Whole
 from socs.isa import DType
 from socs.spec import Soc, Source
@@ -109,7 +110,7 @@ def soc_json(soc: Soc) -> dict[str, Any]:
             }
             for key, value in soc.numbers()
         },
-        "validation": {name: row.model_dump(mode="json") for name, row in soc.validation.items()},
+        "validation": [row.model_dump(mode="json") for row in soc.validation],
     }
 
 
@@ -119,13 +120,13 @@ def _heading(soc: Soc) -> Text:
     text = Text.assemble((soc.name, "bold"), f"  {soc.family}, {soc.architecture}, arch {soc.npu_arch}\n")
     text.append(f"products: {', '.join(soc.products) or '-'}\n")
     text.append(f"read from {soc.origin or '-'}; {len(tiers)} numbers: {counts}\n")
-    if soc.validation:
-        for name, row in soc.validation.items():
-            text.append(
-                f"{name}: median error {row.median_error:.1%}, worst {row.worst_error:.1%} "
-                f"over {row.rows} measurements ({row.ref})\n"
-            )
-    else:
+    shown = [row for row in soc.validation if ANY not in (row.operator, row.size)] or soc.validation
+    for row in shown:
+        text.append(
+            f"{kind_text(row)}: median error {row.median_error:.1%}, worst {row.worst_error:.1%} "
+            f"over {row.rows} measurements ({row.ref})\n"
+        )
+    if not shown:
         text.append("predictions for this chip were never compared with silicon\n")
     text.rstrip()
     return text

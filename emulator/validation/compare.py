@@ -16,7 +16,6 @@ from emulator.validation.cells import Unusable, duration_us
 from emulator.validation.columns import RawRow
 from emulator.validation.naive import naive_us
 from emulator.validation.reading import Broken, opened
-from emulator.validation.sizes import size_index
 from emulator.validation.timing import STATES, check_engine, time_of
 from socs import load
 from socs.errors import AtlasError
@@ -272,12 +271,6 @@ def _joined(
         state=state,
         engine=engine,
     )
-
-
-def sizes_of(comparison: Comparison) -> Ints:
-    """The class of size of every row, as a place in :data:`emulator.validation.sizes.SIZES`."""
-    by_bytes = {int(value): size_index(int(value)) for value in np.unique(comparison.nbytes)}
-    return np.array([by_bytes[value] for value in comparison.nbytes.tolist()], dtype=np.int64)
 
 
 class _Known:

@@ -1,12 +1,12 @@
-"""Classes of size, by the bytes that a launch moves: from all launch to all memory."""
+"""Classes of size, by the bytes that a launch moves: mostly launch and latency, within L2, mostly memory."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 
-_EDGES = (64 << 10, 1 << 20, 16 << 20, 256 << 20)
+_EDGES = (1 << 20, 64 << 20)
 
-SIZES = ("below 64 KiB", "64 KiB to 1 MiB", "1 to 16 MiB", "16 to 256 MiB", "256 MiB and more")
+SIZES = ("below 1 MiB", "1 to 64 MiB", "64 MiB and more")
 """The classes in ascending order; each includes its lower edge."""
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.validation.cases import Case
-from emulator.validation.compare import Comparison, sizes_of
-from emulator.validation.sizes import SIZES
+from emulator.validation.compare import Comparison
+from emulator.validation.sizes import SIZES, size_index
 from emulator.validation.statistics import Summary, summary
 
 Mask = NDArray[np.bool_]
@@ -76,13 +76,19 @@ def labels(of: Comparison, name: Callable[[Case], str]) -> Labels:
     return Labels(names, places[of.case])
 
 
+def size_labels(of: Comparison) -> Labels:
+    """Rows labelled by their class of size."""
+    by_bytes = {int(value): size_index(int(value)) for value in np.unique(of.nbytes)}
+    return Labels(SIZES, np.array([by_bytes[value] for value in of.nbytes.tolist()], dtype=np.int64))
+
+
 def summaries(of: Comparison) -> Summaries:
     """All statistics of a comparison."""
     point, trace = of.point & of.vendor, ~of.point & of.vendor
     socs = labels(of, lambda case: case.soc)
     ops = labels(of, lambda case: case.op)
     kernels = labels(of, lambda case: case.kernel)
-    sizes = Labels(SIZES, sizes_of(of))
+    sizes = size_labels(of)
 
     def plain(mask: Mask) -> Summary:
         return summary_of(of, mask)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.api import ENGINES
-from emulator.device.bound import bounds
-from emulator.device.device import simulate
+from emulator.device.engines import ENGINES, time_launch
 from emulator.validation.cases import no_cost
 from emulator.validation.cells import Unusable
 from kernel.plan import Plan
@@ -16,10 +14,13 @@ from socs.spec import Soc
 
 STATES = ("hot", "cold")
 
+DEFAULT_ENGINE = "simpy"
+"""As of ``predict``."""
+
 
 def check_engine(engine: str | None) -> str:
     """The engine that is meant. ``AtlasError`` for one that there is not."""
-    chosen = engine or ENGINES[0]
+    chosen = engine or DEFAULT_ENGINE
     if chosen not in ENGINES:
         raise AtlasError(f"engine = {chosen!r}: must be {' or '.join(ENGINES)}")
     return chosen
@@ -44,11 +45,10 @@ def time_on(launch: Launch, soc: Soc, l2: str, engine: str) -> Time:
     """The time of ``launch`` on ``soc``, which may have other numbers than the chip that it was planned for
     as long as the plan does not read them (it reads no rate and no latency)."""
     try:
-        timeline, device = simulate(launch, soc, l2=l2)
-        limits = bounds(launch, device)
+        timed = time_launch(launch, soc, l2=l2, engine=engine)
     except UnknownCost as error:
         raise no_cost(error) from None
-    except (OverflowError, ZeroDivisionError) as error:
-        raise Unusable(f"the numbers of {soc.name} give no finite time", str(error)) from None
+    except AtlasError as error:
+        raise Unusable("cannot be timed", str(error)) from None
     scale = 1e6 / soc.clock_hz
-    return Time(timeline.cycles * scale, limits.lower * scale, frozenset(device.costs.used))
+    return Time(timed.timeline.cycles * scale, timed.bounds.lower * scale, timed.used)

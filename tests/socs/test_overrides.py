@@ -36,10 +36,11 @@ def test_measured_accuracy_does_not_survive_an_override(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         'extends = "Ascend910B3"\n'
-        '[validation.add]\nrows = 3\nworst_error = 0.1\nmedian_error = 0.05\nref = "bench"\n'
+        '[[validation]]\noperator = "add"\nsize = "any"\nl2 = "hot"\nl2_known = true\nrows = 3\n'
+        'low = -0.1\nhigh = 0.2\nmedian_error = 0.05\nworst_error = 0.1\nref = "bench"\n'
     )
-    assert socs.load(path).validation["add"].rows == 3
-    assert socs.load(path, {"vector_cores": 1}).validation == {}
+    assert [row.rows for row in socs.load(path).validation] == [3]
+    assert socs.load(path, {"vector_cores": 1}).validation == ()
 
 
 @pytest.mark.parametrize(

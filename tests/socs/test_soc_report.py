@@ -131,10 +131,12 @@ def test_square_brackets_in_a_source_are_shown_and_not_read_as_markup() -> None:
 def test_the_accuracy_of_a_chip_is_shown_or_its_absence() -> None:
     soc = socs.load("Ascend910B3")
     data = soc.model_dump()
-    data["validation"] = {"mul": {"rows": 9, "worst_error": 0.2, "median_error": 0.051, "ref": "bench"}}
+    kind = {"operator": "mul", "size": "1 to 64 MiB", "l2": "hot", "l2_known": True}
+    figures = {"rows": 9, "low": -0.1, "high": 0.2, "median_error": 0.051, "worst_error": 0.2}
+    data["validation"] = [{**kind, **figures, "ref": "bench"}]
     text = rendered(soc_table(socs.Soc.model_validate(data)))
-    assert "mul: median error 5.1%, worst 20.0% over 9 measurements (bench)" in text
-    data["validation"] = {}
+    assert "mul, 1 to 64 MiB, L2 hot: median error 5.1%, worst 20.0% over 9 measurements" in text
+    data["validation"] = []
     assert "never compared with silicon" in rendered(soc_table(socs.Soc.model_validate(data)))
 
 

@@ -105,10 +105,13 @@ def test_a_changed_file_is_read_again(write: Write) -> None:
 
 
 def test_measured_accuracy_is_not_inherited_by_other_numbers(write: Write) -> None:
-    row = '[validation.add]\nrows = 3\nworst_error = 0.1\nmedian_error = 0.05\nref = "bench"\n'
+    row = (
+        '[[validation]]\noperator = "add"\nsize = "any"\nl2 = "hot"\nl2_known = true\nrows = 3\n'
+        'low = -0.1\nhigh = 0.2\nmedian_error = 0.05\nworst_error = 0.1\nref = "bench"\n'
+    )
     write(f'extends = "Ascend910B3"\n{row}', "base.toml")
-    assert socs.load(write('extends = "base.toml"\nname = "same"\n')).validation["add"].rows == 3
-    assert socs.load(write('extends = "base.toml"\nclock_hz = 1e9\n')).validation == {}
+    assert socs.load(write('extends = "base.toml"\nname = "same"\n')).validation[0].rows == 3
+    assert socs.load(write('extends = "base.toml"\nclock_hz = 1e9\n')).validation == ()
 
 
 def test_a_cost_for_a_further_dtype_can_be_added(write: Write) -> None:

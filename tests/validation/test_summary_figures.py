@@ -57,7 +57,7 @@ def test_one_row_has_no_order() -> None:
 
 
 def test_a_class_of_size_begins_at_its_lower_edge() -> None:
-    edges = {64 << 10: 1, 1 << 20: 2, 16 << 20: 3, 256 << 20: 4}
+    edges = {1 << 20: 1, 64 << 20: 2}
     assert [sizes.size_index(edge) for edge in edges] == list(edges.values())
     assert [sizes.size_index(edge - 1) for edge in edges] == [place - 1 for place in edges.values()]
     assert sizes.size_class(0) == sizes.SIZES[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kernel.fuse import Expression, Fused, Load
+from kernel.interpret import CARRIERS
 from socs.isa import DType
 
 TURN_TILE = 16
@@ -20,7 +21,7 @@ TURN_WIDTH = 512
 """Columns of it: long enough for the other tensors' rows to be fetched ahead, short enough for a cache."""
 
 
-_SETTLED_LATER = ("sub_float32", "mul_float32", "muls_float32")
+_SETTLED_LATER = tuple(f"{op}_float32" for op in ("add", "sub", "mul", "div", "max", "min", "muls", "relu"))
 """Functions with a variant that leaves the bits of a NaN open (:func:`kernel.numerics.vector.lookup`)."""
 
 
@@ -59,7 +60,7 @@ def source_of(fused: Fused, walk: Walk) -> str:
     elements = {name: f"x{i}" for i, name in enumerate(inputs)}
     lines, result, used = _statements(fused, elements, dict(zip(fused.scalars, scalars, strict=True)))
     line = _Line(fused, inputs, tensors, steps, scalars)
-    carriers = {name: "float32" if dtype is DType.FLOAT32 else "uint16" for name, dtype in fused.tensors}
+    carriers = {name: CARRIERS[dtype].__name__ for name, dtype in fused.tensors}
     signature = ", ".join(
         [
             *["types.int64"] * 4,

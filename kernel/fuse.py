@@ -67,13 +67,16 @@ def fuse(launch: Launch, numerics: Numerics, saturate: bool) -> Fused:
 
 
 class _Flow:
-    """Follows values through the UB: which expression, of which elements, lies where."""
+    """Follows values through the UB: which expression, of which elements, lies where.
+
+    The place of a value that depends on no tensor is ``None``: it is the same everywhere.
+    """
 
     def __init__(self, launch: Launch, numerics: Numerics, saturate: bool) -> None:
         self._launch = launch
         self._numerics = numerics
         self._saturate = saturate
-        self._at: dict[int, tuple[Expression, int, int, DType]] = {}
+        self._at: dict[int, tuple[Expression, int | None, int, DType]] = {}
         self.stored: set[tuple[str, Expression]] = set()
 
     def follow(self, instruction: Instruction, trip: int) -> None:
@@ -90,7 +93,7 @@ class _Flow:
             assert isinstance(region, Region)
             run = instruction.dst.at(trip)
             expression, place = self._get(region.address, run.count, run.dtype, instruction)
-            if place != run.offset:
+            if place not in (run.offset, None):
                 raise AtlasError(f"{instruction} stores element {place} at {run.offset}: not elementwise")
             self.stored.add((run.tensor, expression))
         elif instruction.pipe is Pipe.V:
@@ -109,14 +112,16 @@ class _Flow:
                 address = source.address + row * source.pitch * source.dtype.itemsize
                 expression, place = self._get(address, source.count, source.dtype, instruction)
                 operands.append(expression)
-                places.add(place)
-            if len(places) != 1:
+                if place is not None:
+                    places.add(place)
+            if len(places) > 1:
                 raise AtlasError(f"{instruction} combines different elements: not elementwise")
             address = instruction.dst.address + row * instruction.dst.pitch * size
             result = operands[0] if name is None else Apply(name, tuple(operands), instruction.scalar)
-            self._put(address, result, places.pop(), instruction.dst.count, instruction.dst.dtype)
+            place = places.pop() if places else None
+            self._put(address, result, place, instruction.dst.count, instruction.dst.dtype)
 
-    def _put(self, address: int, expression: Expression, place: int, count: int, dtype: DType) -> None:
+    def _put(self, address: int, expression: Expression, place: int | None, count: int, dtype: DType) -> None:
         stop = address + count * dtype.itemsize
         # What lay in these bytes before is gone, wholly or in part: forget it.
         self._at = {
@@ -128,9 +133,9 @@ class _Flow:
 
     def _get(
         self, address: int, count: int, dtype: DType, instruction: Instruction
-    ) -> tuple[Expression, int]:
+    ) -> tuple[Expression, int | None]:
         for start, (expression, place, held, kind) in self._at.items():
             inside = address - start
             if kind is dtype and inside >= 0 and inside + count * dtype.itemsize <= held * dtype.itemsize:
-                return expression, place + inside // dtype.itemsize
+                return expression, None if place is None else place + inside // dtype.itemsize
         raise AtlasError(f"{instruction} reads UB address {address}, which holds no {dtype} value")

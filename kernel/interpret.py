@@ -24,8 +24,16 @@ CARRIERS: dict[DType, type[np.generic]] = {
     DType.FLOAT32: np.float32,
     DType.FLOAT16: np.uint16,
     DType.BFLOAT16: np.uint16,
+    DType.INT64: np.uint64,
+    DType.INT32: np.uint32,
+    DType.UINT32: np.uint32,
+    DType.INT16: np.uint16,
+    DType.UINT16: np.uint16,
+    DType.INT8: np.uint8,
+    DType.UINT8: np.uint8,
+    DType.BOOL: np.uint8,
 }
-"""NumPy dtype that carries a dtype's elements: 16-bit floats travel as their bits."""
+"""NumPy dtype that carries a dtype's elements: all but float32 travel as their bits."""
 
 
 def interpret(
@@ -33,8 +41,8 @@ def interpret(
 ) -> None:
     """Execute ``launch``; writes into the tensors that the launch marks as written.
 
-    ``tensors``: one-dimensional contiguous arrays by argument name, in the carrier dtype (float32,
-    or uint16 for float16 and bfloat16). ``overflow`` defaults to the chip's own mode.
+    ``tensors``: one-dimensional contiguous arrays by argument name, in the carrier dtypes (float32, else
+    unsigned integers). ``overflow`` defaults to the chip's own mode.
     """
     saturate = (overflow or soc.numerics.default_overflow_mode) == "saturation"
     # A program may ask for more UB than there is (the real tiling does, rarely); verify says so.
@@ -88,10 +96,10 @@ class _Core:
         name = function_name(instruction, self._numerics, self._saturate)
         if instruction.scalar is not None:
             operands = [*operands, np.full(1, self._scalars[instruction.scalar], np.float32)]
-        elif instruction.op is Op.CAST:
+        if len(operands) == 1:
             _unary(name)(target, operands[0])
-            return
-        _binary(name)(target, operands[0], operands[1])
+        else:
+            _binary(name)(target, operands[0], operands[1])
 
     def _rows(self, operand: Operand, trip: int) -> list[Array]:
         carrier = CARRIERS[operand.dtype]
@@ -123,10 +131,11 @@ def function_name(instruction: Instruction, numerics: Numerics, saturate: bool) 
 
     if instruction.dst is None or instruction.pipe is not Pipe.V:
         raise AtlasError(f"{instruction} computes nothing")
+    source = instruction.srcs[0] if instruction.srcs else instruction.dst
     return vector.lookup(
         instruction.op,
         instruction.dst.dtype,
-        instruction.srcs[0].dtype,
+        source.dtype,
         mode=instruction.mode,
         saturate=saturate,
         nan=numerics.nan,
@@ -148,8 +157,9 @@ def _unary(name: str) -> Callable[..., None]:
     body = vector.function(name)
 
     def run(out: Array, a: Array) -> None:
+        step = 0 if a.size == 1 else 1
         for i in range(out.size):
-            out[i] = body(a[i])
+            out[i] = body(a[i * step])
 
     return _jit(run)
 

@@ -55,6 +55,12 @@ class DType(StrEnum):
     BFLOAT16 = "bfloat16"
     INT32 = "int32"
     INT16 = "int16"
+    INT64 = "int64"
+    INT8 = "int8"
+    UINT32 = "uint32"
+    UINT16 = "uint16"
+    UINT8 = "uint8"
+    BOOL = "bool"
 
     @property
     def itemsize(self) -> int:
@@ -68,6 +74,12 @@ _ITEMSIZE = {
     DType.BFLOAT16: 2,
     DType.INT32: 4,
     DType.INT16: 2,
+    DType.INT64: 8,
+    DType.INT8: 1,
+    DType.UINT32: 4,
+    DType.UINT16: 2,
+    DType.UINT8: 1,
+    DType.BOOL: 1,
 }
 
 

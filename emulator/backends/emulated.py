@@ -25,13 +25,13 @@ def _compute(call: Call) -> None:
     plan = call.plan
     assert plan.launch is not None
     assert call.out is not None
-    carrier = CARRIERS[plan.dtype]
     arrays = {**call.tensors, "out": call.out}
     if call.bits == "interpreted":
         from kernel.interpret import interpret
 
         # The launch knows contiguous tensors alone, as the chip's kernel does.
-        flat = {n: np.ascontiguousarray(a).reshape(-1).view(carrier) for n, a in arrays.items()}
+        carriers = {tensor.name: CARRIERS[tensor.dtype] for tensor in plan.launch.tensors}
+        flat = {n: np.ascontiguousarray(a).reshape(-1).view(carriers[n]) for n, a in arrays.items()}
         interpret(plan.launch, plan.soc, flat, overflow=call.overflow)
         if not np.shares_memory(flat["out"], call.out):
             call.out[...] = flat["out"].view(call.out.dtype).reshape(call.out.shape)

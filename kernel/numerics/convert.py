@@ -51,7 +51,8 @@ def scalar(function: F) -> F:
     """
     if cast(Any, config).DISABLE_JIT:
         return np.errstate(all="ignore")(function)
-    return cast(F, numba.njit(function, nogil=True, fastmath=False))
+    # As NumPy has it, a division by zero is a result and no error.
+    return cast(F, numba.njit(function, nogil=True, fastmath=False, error_model="numpy"))
 
 
 def has_half_instructions() -> bool:

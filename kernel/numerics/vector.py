@@ -4,14 +4,17 @@
 the compiled kernels inline it, so both give the same bits. All functions are attributes of this
 module; a name is a base and the ways in which it departs from the default chip:
 
-``{sub,mul,muls}_float32``, ``f16_to_f32``, ``bf16_to_f32``, ``f32_to_{f16,bf16}[_mode]``, then
-``_saturate`` (overflow and infinity become the largest finite number, NaN +0), ``_quiet`` (NaN is the
-default quiet NaN instead of all ones) and ``_flush`` (a subnormal result becomes a zero of its
-sign), in this order. ``{sub,mul,muls}_float32_any`` leave a NaN with whatever bits the host gives it:
-for intermediate results inside one fused expression, whose last instruction settles the NaN.
+``{add,sub,mul,div,max,min,muls,relu}_{float32,float16}``, ``f16_to_f32``, ``bf16_to_f32``,
+``f32_to_{f16,bf16}[_mode]``, then ``_saturate`` (overflow and infinity become the largest finite number, NaN
++0), ``_quiet`` (NaN is the default quiet NaN instead of all ones) and ``_flush`` (a subnormal result becomes
+a zero of its sign), in this order. ``*_float32_any`` leave a NaN with whatever bits the host gives it: for
+intermediate results inside one fused expression, whose last instruction settles the NaN.
+``duplicate_{float32,float16}`` have no variants.
 
-Every arithmetic step is one correctly rounded IEEE 754 float32 operation (asc-devkit, boundary
-tables of Sub, Mul and Muls): no contraction into a fused multiply-add, no wider intermediate.
+Every arithmetic step is one correctly rounded IEEE 754 operation (asc-devkit, boundary tables of the
+instructions): no contraction into a fused multiply-add, no wider intermediate that shows. Max and Min are
+``maximum`` and ``minimum`` of IEEE 754-2019 (a NaN wins, and -0 is less than +0); Relu makes -0 a +0 and
+keeps a NaN (the same tables).
 """
 
 from __future__ import annotations
@@ -82,26 +85,116 @@ def _multiply(a: np.float32, b: np.float32) -> np.float32:
     return a * b
 
 
-_ARITHMETIC = {Op.SUB: _subtract, Op.MUL: _multiply, Op.MULS: _multiply}
+@scalar
+def _sum(a: np.float32, b: np.float32) -> np.float32:
+    return a + b
 
 
-def _arithmetic(operation: Body, saturate: bool, quiet: bool, flush: bool) -> Body:
-    """A float32 operation of two operands with its result put into the form the chip gives it."""
+@scalar
+def _divide(a: np.float32, b: np.float32) -> np.float32:
+    return np.float32(a) / np.float32(b)
+
+
+# Of two zeros the sum is +0 unless both are -0; with a NaN it is one.
+
+
+@scalar
+def _larger(a: np.float32, b: np.float32) -> np.float32:
+    chosen = a if a > b else b
+    unordered = (a != a) | (b != b) | ((a == np.float32(0.0)) & (b == np.float32(0.0)))
+    return a + b if unordered else chosen
+
+
+@scalar
+def _smaller(a: np.float32, b: np.float32) -> np.float32:
+    chosen = a if a < b else b
+    unordered = (a != a) | (b != b) | ((a == np.float32(0.0)) & (b == np.float32(0.0)))
+    return -(-a - b) if unordered else chosen
+
+
+@scalar
+def _positive(value: np.float32) -> np.float32:
+    return value if (value > np.float32(0.0)) | (value != value) else np.float32(0.0)
+
+
+_ARITHMETIC: dict[Op, Body] = {
+    Op.ADD: _sum,
+    Op.SUB: _subtract,
+    Op.MUL: _multiply,
+    Op.DIV: _divide,
+    Op.MAX: _larger,
+    Op.MIN: _smaller,
+    Op.MULS: _multiply,
+    Op.RELU: _positive,
+}
+
+
+def _arithmetic(op: Op, saturate: bool, quiet: bool, flush: bool) -> Body:
+    """A float32 operation with its result put into the form the chip gives it."""
+    operation = _ARITHMETIC[op]
     settle = saturated if saturate else canonical_nan
-    if not (quiet or flush):
+    if quiet or flush:
+        finish = _finish(FORMATS[DType.FLOAT32], np.uint32, quiet, flush)
+        settled = settle
 
         @scalar
-        def plain(a: Any, b: Any) -> Any:
-            return settle(operation(a, b))
+        def settle(value: Any) -> Any:
+            return f32_from_bits(finish(f32_bits(settled(value))))
 
-        return plain
-    finish = _finish(FORMATS[DType.FLOAT32], np.uint32, quiet, flush)
+    if op is Op.RELU:
+
+        @scalar
+        def unary(a: Any) -> Any:
+            return settle(operation(a))
+
+        return unary
 
     @scalar
-    def finished(a: Any, b: Any) -> Any:
-        return f32_from_bits(finish(f32_bits(settle(operation(a, b)))))
+    def binary(a: Any, b: Any) -> Any:
+        return settle(operation(a, b))
 
-    return finished
+    return binary
+
+
+def _half_arithmetic(op: Op, saturate: bool, quiet: bool, flush: bool) -> Body:
+    """The same of float16: the float32 operation rounded once more.
+
+    That is the exact result rounded once: float32 has more than twice the digits of float16 and two.
+    """
+    operation = _ARITHMETIC[op]
+    rounding = _narrowing(DType.FLOAT16, RoundMode.NONE, saturate, quiet, flush)
+    if op is Op.RELU:
+
+        @scalar
+        def unary(a: Any) -> Any:
+            return rounding(operation(f16_to_f32(a)))
+
+        return unary
+    if op is Op.MULS:
+        # The scalar has the tensor's dtype.
+        @scalar
+        def scaled(a: Any, b: Any) -> Any:
+            return rounding(operation(f16_to_f32(a), f16_to_f32(f32_to_f16(b))))
+
+        return scaled
+
+    @scalar
+    def binary(a: Any, b: Any) -> Any:
+        return rounding(operation(f16_to_f32(a), f16_to_f32(b)))
+
+    return binary
+
+
+@scalar
+def duplicate_float32(value: np.float32) -> np.float32:
+    """The scalar as it is."""
+    return value
+
+
+@scalar
+def duplicate_float16(value: np.float32) -> np.uint16:
+    """The scalar in the tensor's dtype."""
+    return f32_to_f16(value)
 
 
 def _narrowing(dst: DType, mode: RoundMode, saturate: bool, quiet: bool, flush: bool) -> Body:
@@ -147,14 +240,17 @@ def _suffix(saturate: bool, quiet: bool, flush: bool) -> str:
 
 
 def _bodies() -> dict[str, Body]:
-    found: dict[str, Body] = {f"{_SHORT[src]}_to_f32": body for src, body in _WIDENING.items()}
+    widening: dict[DType, Body] = dict(_WIDENING)
+    found: dict[str, Body] = {f"{_SHORT[src]}_to_f32": body for src, body in widening.items()}
     found |= {f"{op}_float32_any": operation for op, operation in _ARITHMETIC.items()}
+    found |= {"duplicate_float32": duplicate_float32, "duplicate_float16": duplicate_float16}
     for saturate, quiet, flush in product((False, True), repeat=3):
         if saturate and quiet:
             continue  # saturation leaves no NaN
         suffix = _suffix(saturate, quiet, flush)
-        for op, operation in _ARITHMETIC.items():
-            found[f"{op}_float32{suffix}"] = _arithmetic(operation, saturate, quiet, flush)
+        for op in _ARITHMETIC:
+            found[f"{op}_float32{suffix}"] = _arithmetic(op, saturate, quiet, flush)
+            found[f"{op}_float16{suffix}"] = _half_arithmetic(op, saturate, quiet, flush)
         for dst, mode in product(_WIDENING, (RoundMode.NONE, *_INEXACT_MODES)):
             found[_cast_name(dst, mode) + suffix] = _narrowing(dst, mode, saturate, quiet, flush)
     return found
@@ -197,14 +293,19 @@ def lookup(
         return f"{_SHORT[src]}_to_f32"
     if op is Op.CAST and dst in _WIDENING and src is DType.FLOAT32:
         return _cast_name(dst, mode) + _suffix(saturate, quiet and not saturate, flush)
+    if op is Op.DUPLICATE and dst in (DType.FLOAT32, DType.FLOAT16):
+        return f"{op}_{dst}"
+    if op in _ARITHMETIC and dst is src is DType.FLOAT16 and mode is RoundMode.NONE:
+        return f"{op}_float16" + _suffix(saturate, quiet and not saturate, flush)
     if op in _ARITHMETIC and dst is src is DType.FLOAT32 and mode is RoundMode.NONE:
         saturate = saturate and float32_overflow == "saturate"
         if nan == "any" and not (saturate or flush):
             return f"{op}_float32_any"
         return f"{op}_float32" + _suffix(saturate, quiet and not saturate, flush)
     raise AtlasError(
-        f"{op} from {src} to {dst} with rounding {mode} has no body; there are float32 arithmetic "
-        f"(rounding NONE) and casts between float32 and float16 or bfloat16 (kernel.numerics.vector)"
+        f"{op} from {src} to {dst} with rounding {mode} has no body; there are float32 and float16 "
+        f"arithmetic (rounding NONE) and casts between float32 and float16 or bfloat16 "
+        f"(kernel.numerics.vector)"
     )
 
 

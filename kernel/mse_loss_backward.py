@@ -30,7 +30,7 @@ from kernel.plan import (
 )
 from kernel.program import Launch, TensorArg
 from kernel.remember import remembered
-from kernel.tiling import Problem, TilingOptions, with_options
+from kernel.tiling import Problem, TilingOptions
 from kernel.verify import verify
 from socs.errors import AtlasError
 from socs.isa import DType
@@ -180,7 +180,7 @@ def plan(
         frozenset(n for n, dims in shapes.items() if math.prod(dims) != total),
         frozenset(n for n, dims in shapes.items() if math.prod(dims) == 1),
     )
-    cut = with_options(chosen.tiling(soc, problem), options, dtype.itemsize)
+    cut = chosen.tiled(soc, problem, options)
     launch = Launch(
         name,
         chosen.blocks(soc, problem, cut),

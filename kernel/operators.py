@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernel import mse_loss_backward, schedules
+from kernel import mse_loss_backward, registry, schedules
 from kernel.elementwise import FAMILY, Elementwise, Input, Job
 from kernel.layout import broadcast, coalesce, contiguous_strides
 from kernel.mse_loss_backward import Reduction
@@ -64,8 +64,10 @@ class Operator:
     """An operator. ``inputs``: its arguments in the order of the vendor's operator, of which ``first`` is
     the one whose shape and dtype the others default to.
 
-    ``variadic``: it takes any number of inputs ``x0``, ``x1``, ... in place of ``x``. ``scalar``, ``casts``:
-    whether it takes ``scalar=`` and ``to=``. ``vendor``: its names in the vendor's software.
+    ``variadic``: it takes any number of inputs ``x0``, ``x1``, ... in place of ``x``. ``scalar``, ``casts``,
+    ``reduces``: whether it takes ``scalar=``, ``to=`` and ``reduction=``. ``reads``: whether it reads its
+    inputs' elements, ``writes``: whether it has a result. ``vendor``: its names in the vendor's software;
+    ``kernels``: what ``kernel=`` may be.
     """
 
     name: str
@@ -78,6 +80,15 @@ class Operator:
     reduces: bool = False
     variadic: bool = False
     reads: bool = True
+    writes: bool = True
+    kernels: tuple[str, ...] = ()
+
+    def kernel(self, kind: str) -> str:
+        """The name of the kernel of a kind (``triton``, ``ascendc``, ...); ``AtlasError`` without one."""
+        found = [name for name in self.kernels if name.endswith(f"_{kind}")]
+        if not found:
+            raise AtlasError(f"{self.name} has no {kind} kernel: there are {', '.join(self.kernels)}")
+        return found[0]
 
     def arguments(self, count: int | None = None) -> tuple[str, ...]:
         """The names of the inputs; ``count`` of them where the operator takes any number."""
@@ -198,7 +209,7 @@ def _scalars(operator: Elementwise, request: Request) -> dict[str, float]:
 
 def _schedule(operator: Elementwise, kernel: str) -> Schedule:
     for schedule in SCHEDULES:
-        if kernel == f"{operator.name}_{schedule.name}":
+        if kernel in kernel_names(operator) and kernel == f"{operator.name}_{schedule.name}":
             return schedule
     known = ", ".join(kernel_names(operator))
     raise AtlasError(f"unknown kernel {kernel!r}: {operator.name} has {known}")
@@ -206,7 +217,8 @@ def _schedule(operator: Elementwise, kernel: str) -> Schedule:
 
 def kernel_names(operator: Elementwise) -> tuple[str, ...]:
     """The kernels that an operator of the family has."""
-    return tuple(f"{operator.name}_{schedule.name}" for schedule in SCHEDULES)
+    moves = operator.compute is None and not operator.casts
+    return tuple(f"{operator.name}_{s.name}" for s in SCHEDULES if moves or s is not TENSOR_MOVE)
 
 
 def _dtype(name: str, dtype: str) -> DType:
@@ -253,6 +265,7 @@ OPERATORS: dict[str, Operator] = {
         _mse_loss_backward,
         ("MseLossGrad", "MseLossGradV2"),
         reduces=True,
+        kernels=tuple(registry.KERNELS),
     )
 } | {
     operator.name: Operator(
@@ -265,6 +278,8 @@ OPERATORS: dict[str, Operator] = {
         casts=operator.casts,
         variadic=operator.variadic,
         reads=operator.reads,
+        writes=operator.writes,
+        kernels=kernel_names(operator),
     )
     for operator in FAMILY.values()
 }

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernel import coefficient, mse_loss_grad, mse_loss_grad_950, mse_loss_grad_v2
+from kernel import coefficient, mse_loss_grad, mse_loss_grad_950, mse_loss_grad_triton, mse_loss_grad_v2
 from kernel.core import Tiles
 from kernel.program import Blocks, Program
-from kernel.tiling import Problem, Tiling
+from kernel.tiling import Problem, Tiling, TilingOptions, with_options
 from socs.errors import AtlasError
 from socs.isa import DType
 from socs.spec import Soc
@@ -23,7 +23,8 @@ class Kernel:
 
     ``mean``: the coefficient of ``reduction="mean"`` from self's dimensions. ``broadcasts``: whether it
     takes shapes that differ. ``assumed``: what of it no public source settles. ``queues``: whether it has
-    any, so that the number of their buffers means something.
+    any, so that the number of their buffers means something. ``cut``: the host tiling of a kernel that takes
+    the user's numbers into account itself.
     """
 
     name: str
@@ -34,6 +35,13 @@ class Kernel:
     broadcasts: bool
     assumed: tuple[str, ...] = ()
     queues: bool = True
+    cut: Callable[[Soc, Problem, TilingOptions], Tiling] | None = None
+
+    def tiled(self, soc: Soc, problem: Problem, options: TilingOptions) -> Tiling:
+        """The kernel's cut with the user's numbers in place of its own."""
+        if self.cut is not None:
+            return self.cut(soc, problem, options)
+        return with_options(self.tiling(soc, problem), options, problem.dtype.itemsize)
 
     def blocks(self, soc: Soc, problem: Problem, tiling: Tiling) -> tuple[Blocks, ...]:
         """The recorded programs of a launch, one for each shape of block."""
@@ -88,6 +96,16 @@ KERNELS = {
             lambda shape: coefficient.atvoss(math.prod(shape)),
             broadcasts=True,
             assumed=("queues",),
+        ),
+        Kernel(
+            "mse_loss_grad_triton",
+            "MseLossGrad (Triton)",
+            lambda soc, problem: mse_loss_grad_triton.tiling(soc, problem, TilingOptions()),
+            mse_loss_grad_triton.record,
+            lambda shape: coefficient.tbe(math.prod(shape)),
+            broadcasts=True,
+            assumed=("queues", "coefficient"),
+            cut=mse_loss_grad_triton.tiling,
         ),
     )
 }

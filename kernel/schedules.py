@@ -6,11 +6,11 @@ The vendor's two frameworks, and kernels written by hand; ``docs/elementwise.md`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernel.elementwise import Job, Style, record
 from kernel.program import Blocks
-from kernel.tiling import Group, Problem, Tiling, TilingOptions, align_up, tiling_of, with_options
+from kernel.tiling import Problem, Tiling, TilingOptions, align_up, cut_evenly, whole_tiles, with_options
 from socs.isa import BLOCK_BYTES
 from socs.spec import Soc
 
@@ -75,7 +75,7 @@ def live_tensors(job: Job) -> int:
 
 
 def _tbe(soc: Soc, job: Job, options: TilingOptions, small: int = SMALL_BLOCKS) -> Tiling:
-    """Equal blocks of whole 128 elements, the least tiles that the UB allows, even among themselves.
+    """Equal blocks, the least number of tiles that the UB allows, even among themselves.
 
     Two buffers of everything where a block takes more than one tile.
     """
@@ -84,55 +84,44 @@ def _tbe(soc: Soc, job: Job, options: TilingOptions, small: int = SMALL_BLOCKS) 
     most = REPEAT_ELEMENTS[size]
     alone = min(_whole(ub // live, BLOCK_BYTES) // size, most)
     paired = min(_whole(ub // 2 // live, BLOCK_BYTES) // size, most)
-    limits = (alone, paired)
-    cut = _tbe_axes(soc, job, *limits) if job.broadcasts else _tbe_flat(soc, job, *limits, small)
-    return with_options(cut, options, job.out.itemsize)
+    cut = _tbe_axes if job.broadcasts else _tbe_flat
+    block, unit = cut(soc, job, small * BLOCK_BYTES // size)
+    limit = paired if block > alone else alone
+    tile = block
+    if limit < tile:
+        limit = _inner_tile(job.axes, limit) if job.broadcasts else limit
+        unit = min(unit, _inner_unit(job.axes, limit)) if job.broadcasts else unit
+        even = -(-tile // -(-tile // limit))
+        tile = align_up(even, unit)
+        if tile > limit:
+            tile = max(even // unit, 1) * unit
+    return with_options(_even(job, block, tile, 2 if block > alone else 1), options, job.out.itemsize)
 
 
 def _tbe_older(soc: Soc, job: Job, options: TilingOptions) -> Tiling:
     return _tbe(soc, job, options, SMALL_BLOCKS_OLDER)
 
 
-def _tbe_flat(soc: Soc, job: Job, alone: int, paired: int, small: int) -> Tiling:
-    total, cores = job.total, soc.vector_cores
-    single = BLOCK_BYTES // job.out.itemsize * cores * 2
-    if total < single < alone:
-        return _even(job, total, total, 1)
-    block = align_up(-(-total // cores), ALIGNMENT)
-    block = min(max(block, small * BLOCK_BYTES // job.widest), total)
-    double = block > alone
-    limit = paired if double else alone
-    tile = block
-    if limit < tile:
-        even = -(-tile // -(-tile // limit))
-        tile = align_up(even, ALIGNMENT)
-        if tile > limit:
-            tile = even // ALIGNMENT * ALIGNMENT
-    return _even(job, block, tile, 2 if double else 1)
+def _tbe_flat(soc: Soc, job: Job, least: int) -> tuple[int, int]:
+    """Elements of a block and of what tiles are made of: whole 128 elements of one axis."""
+    block = align_up(-(-job.total // soc.vector_cores), ALIGNMENT)
+    return min(max(block, least), job.total), ALIGNMENT
 
 
-def _tbe_axes(soc: Soc, job: Job, alone: int, paired: int) -> Tiling:
-    """Blocks along the first axis that has more than the cores left, tiles along the last that does not fit.
+def _tbe_axes(soc: Soc, job: Job, least: int) -> tuple[int, int]:
+    """The same where an input is broadcast: as many whole inner axes as leave no core without a block.
 
-    In place of the real cut by axes an even one of the flat index space, in whole inner axes.
+    The real cut is by axes too; which of them it takes is not public in the version that runs.
     """
-    total, cores = job.total, soc.vector_cores
-    if total <= BLOCK_BYTES // job.out.itemsize * cores * 2:
-        return _even(job, total, total, 1)
-    left, inner, block = cores, total, total
+    cores = min(soc.vector_cores, -(-job.total // least))
+    unit = job.total
     for dim in job.axes:
-        inner //= dim
-        if dim > left:
-            block = -(-dim // left) * inner
-            break
-        left //= dim
-        block = inner
-    double = block > alone
-    tile = _inner_tile(job.axes, paired if double else alone)
-    if tile < block:
-        unit = _inner_unit(job.axes, tile)
-        tile = align_up(-(-block // -(-block // tile)), unit)
-    return _even(job, block, min(tile, block), 2 if double else 1)
+        unit //= dim
+        units = job.total // unit
+        each = -(-units // cores)
+        if -(-units // each) == cores:
+            return each * unit, unit
+    return min(align_up(-(-job.total // cores), ALIGNMENT), job.total), ALIGNMENT
 
 
 def _inner_tile(axes: tuple[int, ...], capacity: int) -> int:
@@ -191,14 +180,12 @@ def _share(total: int, piece: int, cores: int) -> tuple[int, int]:
 
 
 def _whole_tiles(default: Callable[[Soc, Job, int], int]) -> Callable[[Soc, Job, TilingOptions], Tiling]:
-    """Tiles of one length, which the user may choose; a core takes as many whole ones as it must."""
+    """Tiles of one length, which the user may choose."""
 
     def cut(soc: Soc, job: Job, options: TilingOptions) -> Tiling:
         buffers = options.buffer_num or 2
-        tile = min(options.tile_length or default(soc, job, buffers), job.total)
-        each, _ = _share(job.total, tile, options.block_dim or soc.vector_cores)
-        made = _even(job, each * tile, tile, buffers)
-        return replace(made, chosen_by="user") if options.given else made
+        tile = options.tile_length or default(soc, job, buffers)
+        return whole_tiles(_problem(job), tile, options, cores=soc.vector_cores, buffer_num=buffers)
 
     return cut
 
@@ -229,14 +216,18 @@ def _plain(soc: Soc, job: Job, options: TilingOptions) -> Tiling:
 
 def _even(job: Job, block: int, tile: int, buffers: int) -> Tiling:
     """Blocks of ``block`` elements, the last with the rest, in tiles of ``tile``."""
-    full, rest = divmod(job.total, block)
-    length = align_up(tile, 32)
-    groups = []
-    if full:
-        groups.append(Group(0, full, block, min(tile, block), length, buffers))
-    if rest:
-        groups.append(Group(full * block, 1, rest, min(tile, rest), length, buffers))
-    return tiling_of(Problem(job.out, (job.total,)), groups, key=0)
+    return cut_evenly(
+        _problem(job),
+        per_block=block,
+        tile_length=tile,
+        buffer_length=align_up(tile, 32),
+        buffer_num=buffers,
+        key=0,
+    )
+
+
+def _problem(job: Job) -> Problem:
+    return Problem(job.out, (job.total,))
 
 
 def _whole(nbytes: int, unit: int) -> int:
@@ -256,7 +247,12 @@ TBE_OLDER = Schedule(
 )
 TENSOR_MOVE = Schedule("tensor_move", "the vendor's TensorMove", _tensor_move, APART, ("tiling",))
 ATVOSS = Schedule("atvoss", "the vendor's kernel on the Ascend 950", _atvoss, BY_DMA, ("queues", "tiling"))
-ASCENDC = Schedule("ascendc", "a plain AscendC kernel with queues", _whole_tiles(_filling), APART)
+ASCENDC = Schedule(
+    "ascendc",
+    "a plain AscendC kernel with queues",
+    _whole_tiles(_filling),
+    Style(in_place=False, broadcast="scalar"),
+)
 TRITON = Schedule("triton", "a Triton kernel", _whole_tiles(_program), APART, ("tiling", "queues"))
 PLAIN = Schedule("plain", "equal blocks and tiles that fill the UB", _plain, APART)
 

@@ -218,6 +218,24 @@ def cut_evenly(
     return tiling_of(problem, groups, key=key)
 
 
+def whole_tiles(
+    problem: Problem, tile: int, options: TilingOptions, *, cores: int, buffer_num: int
+) -> Tiling:
+    """Tiles of one length; each core takes as many whole ones as it must, so that some may take none."""
+    tile = min(tile, problem.total)
+    tiles = -(-problem.total // tile)
+    each = -(-tiles // (options.block_dim or cores))
+    made = cut_evenly(
+        problem,
+        per_block=each * tile,
+        tile_length=tile,
+        buffer_length=align_up(tile, 32),
+        buffer_num=options.buffer_num or buffer_num,
+        key=0,
+    )
+    return replace(made, chosen_by="user") if options.given else made
+
+
 def tiling_of(problem: Problem, groups: Sequence[Group], *, key: int) -> Tiling:
     """The tiling that consists of ``groups``, described by its first and its last block."""
     first, last = groups[0], groups[-1]

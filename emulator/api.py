@@ -177,7 +177,7 @@ def predict(
     if not isinstance(dtype, str) or not dtype:
         raise AtlasError(f"dtype = {dtype!r}: must be the name of a dtype, such as float32")
     own = _dims("shape", shape)
-    names = _names(chosen, inputs)
+    names = input_names(chosen, inputs)
     shapes = dict.fromkeys(names, own)
     dtypes = dict.fromkeys(names, dtype)
     for name, given in (("grad_output", grad_shape), ("target", target_shape)):
@@ -224,7 +224,7 @@ def _run(
     _check_choice("engine", counted_by, ENGINES)
     _check_choice("bits", bits, ("compiled", "interpreted"))
     _, chosen = backends.find(backend)
-    names = _names(described, len(tensors) if described.variadic else None)
+    names = input_names(described, len(tensors) if described.variadic else None)
     extra = sorted(set(tensors) - set(names))
     if extra:
         raise AtlasError(f"{operator} has no argument {extra[0]!r}: it takes {', '.join(names)}")
@@ -246,11 +246,13 @@ def _run(
         target = check_out(out, made.shape, (str(made.dtype),), arrays)
     if not described.reads:
         arrays = {}
+    if not described.writes:
+        raise AtlasError(f"{described.name} has no result: it can only be predicted")
     call = backends.Call(made, shapes, arrays, target, l2, mode, timed=timed, bits=bits, engine=counted_by)
     return chosen.run(call)
 
 
-def _names(operator: Operator, count: int | None) -> tuple[str, ...]:
+def input_names(operator: Operator, count: int | None) -> tuple[str, ...]:
     """The names of the inputs; ``count`` is for an operator that takes any number of them."""
     if count is not None and not operator.variadic:
         raise AtlasError(f"inputs = {count}: {operator.name} takes {', '.join(operator.inputs)}")

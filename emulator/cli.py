@@ -50,6 +50,16 @@ TileOption = Annotated[str | None, typer.Option("--tile-length", metavar="N", he
 BufferOption = Annotated[str | None, typer.Option("--buffer-num", metavar="N", help="Buffers of a queue.")]
 BlockOption = Annotated[str | None, typer.Option("--block-dim", metavar="N", help="Blocks, one per core.")]
 EngineOption = Annotated[str | None, typer.Option("--engine", help="simpy, or fast: compiled, equal cycles.")]
+OpOption = Annotated[
+    str, typer.Option("--op", help="Operator: mse_loss_backward, copy, cast, add, sub, mul, div, relu, ...")
+]
+InputsOption = Annotated[
+    str | None, typer.Option("--inputs", metavar="N", help="How many tensors add_n adds: x0, x1, ...")
+]
+ScalarOption = Annotated[
+    str | None, typer.Option("--scalar", metavar="NUMBER", help="The number that fill and muls take.")
+]
+ToOption = Annotated[str | None, typer.Option("--to", metavar="DTYPE", help="What cast makes of its input.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 TraceOption = Annotated[
     Path | None, typer.Option("--trace", metavar="FILE", help="Chrome trace (Perfetto, MindStudio Insight).")
@@ -100,15 +110,26 @@ def _root(
 def run(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Arrays grad_output, self, target: .npz or .safetensors. Default: the example."),
+        typer.Argument(
+            help="Arrays by name (grad_output, self, target; x, y; ...): .npz or .safetensors. "
+            "Default: the example of mse_loss_backward."
+        ),
     ] = None,
+    op: OpOption = "mse_loss_backward",
     grad: Annotated[Path | None, typer.Option("--grad", help="grad_output as .npy.")] = None,
     self_: Annotated[Path | None, typer.Option("--self", help="self (the prediction) as .npy.")] = None,
     target: Annotated[Path | None, typer.Option("--target", help="target as .npy.")] = None,
+    named: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=FILE", help="One array as .npy; may be repeated."),
+    ] = None,
+    inputs: InputsOption = None,
+    scalar: ScalarOption = None,
+    to: ToOption = None,
     soc: SocOption = DEFAULT_SOC,
     reduction: ReductionOption = "mean",
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="The gradient: .npy, .npz, .safetensors.")
+        Path | None, typer.Option("--output", metavar="FILE", help="The result: .npy, .npz, .safetensors.")
     ] = None,
     trace: TraceOption = None,
     report: ReportOption = None,
@@ -131,14 +152,18 @@ def run(
     engine: EngineOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Tensors in; the gradient that the chip writes, its latency and the reason for it out."""
+    """Tensors in; the result that the chip writes, its latency and the reason for it out."""
     from emulator import api, files
     from emulator.report.progress import Steps
+    from kernel import operators
 
-    _check_outputs(output, trace, report, (file, grad, self_, target))
+    operator = operators.find(op)
+    names = api.input_names(operator, _integer(inputs, "--inputs"))
+    single = {n: p for n, p in (("grad_output", grad), ("self", self_), ("target", target)) if p is not None}
+    single |= {name: Path(path) for name, path in _named(named, "--input", "FILE").items()}
+    _check_outputs(output, trace, report, (file, *single.values()))
     _check_trace(trace, engine)
-    single = any(path is not None for path in (grad, self_, target))
-    if file is None and not single:
+    if file is None and not single and operator.reduces:
         file = files.example_path()
         _say(
             f"no file given: the example, {file.name} (linear regression on the diabetes data, 442 patients)"
@@ -146,10 +171,10 @@ def run(
     with Steps(3) as progress:
         progress.step("reading")
         tensors: dict[str, Any] = {}
-        tensors |= files.load_tensors(file, grad=grad, self_=self_, target=target)
+        tensors |= files.load_arrays(names, file, single)
         progress.step("computing and timing")
         result = api.run(
-            "mse_loss_backward",
+            op,
             soc=api.soc(soc, _pairs(overrides)),
             backend=backend,
             kernel=kernel,
@@ -160,6 +185,8 @@ def run(
             reduction=reduction,
             overflow=overflow,
             bits=bits,
+            scalar=_number(scalar, "--scalar"),
+            to=to,
             **tensors,
         )
         progress.step("writing")
@@ -170,13 +197,26 @@ def run(
 @app.command()
 def predict(
     shape: Annotated[
-        str, typer.Option("--shape", help="Dimensions of self, as 1024,65536; () for a scalar.")
+        str,
+        typer.Option("--shape", help="Dimensions of the first input, as 1024,65536; () for a scalar."),
     ],
+    op: OpOption = "mse_loss_backward",
     soc: SocOption = DEFAULT_SOC,
     dtype: Annotated[str, typer.Option("--dtype", help="float32, float16 or bfloat16.")] = "float32",
     reduction: ReductionOption = "mean",
     grad_shape: Annotated[str | None, typer.Option("--grad-shape", help="If not self's.")] = None,
     target_shape: Annotated[str | None, typer.Option("--target-shape", help="If not self's.")] = None,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option("--input-shape", metavar="NAME=DIMS", help="Another input's shape; may be repeated."),
+    ] = None,
+    input_dtype: Annotated[
+        list[str] | None,
+        typer.Option("--input-dtype", metavar="NAME=DTYPE", help="Another input's dtype; may be repeated."),
+    ] = None,
+    inputs: InputsOption = None,
+    scalar: ScalarOption = None,
+    to: ToOption = None,
     l2: L2Option = "cold",
     kernel: KernelOption = None,
     release: ReleaseOption = "newer",
@@ -198,13 +238,21 @@ def predict(
     with Steps(2) as progress:
         progress.step("timing")
         result = api.predict(
-            "mse_loss_backward",
+            op,
             soc=api.soc(soc, _pairs(overrides)),
             shape=_shape(shape, "--shape"),
             dtype=dtype,
             reduction=reduction,
             grad_shape=None if grad_shape is None else _shape(grad_shape, "--grad-shape"),
             target_shape=None if target_shape is None else _shape(target_shape, "--target-shape"),
+            input_shapes={
+                name: _shape(dims, f"--input-shape {name}")
+                for name, dims in _named(input_shape, "--input-shape", "DIMS").items()
+            },
+            input_dtypes=_named(input_dtype, "--input-dtype", "DTYPE"),
+            inputs=_integer(inputs, "--inputs"),
+            scalar=_number(scalar, "--scalar"),
+            to=to,
             l2=l2,
             kernel=kernel,
             release=release,
@@ -427,6 +475,27 @@ def _integer(text: str | None, option: str) -> int | None:
         raise AtlasError(f"{option} {text!r}: must be a whole number") from None
 
 
+def _number(text: str | None, option: str) -> float | None:
+    from socs.errors import AtlasError
+
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise AtlasError(f"{option} {text!r}: must be a number") from None
+
+
+def _named(texts: list[str] | None, option: str, what: str) -> dict[str, str]:
+    from socs.errors import AtlasError
+
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise AtlasError(f"{option} {text!r}: must be NAME={what}")
+        found[name.strip()] = value.strip()
+    return found
+
+
 def _check_outputs(
     output: Path | None, trace: Path | None, report: Path | None, inputs: tuple[Path | None, ...]
 ) -> None:
@@ -489,8 +558,9 @@ def _write(result: Result, output: Path | None, trace: Path | None, report: Path
     written = []
     if output is not None:
         assert result.output is not None
-        files.save_tensor(output, result.output)
-        written.append(f"gradient: {output}")
+        gradient = result.reduction is not None
+        files.save_tensor(output, result.output, files.OUTPUT if gradient else "out")
+        written.append(f"{'gradient' if gradient else 'result'}: {output}")
     if trace is not None and text is not None:
         files.write_text_atomic(trace, text)
         written.append(f"trace: {trace} (open it at ui.perfetto.dev or in MindStudio Insight)")

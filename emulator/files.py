@@ -16,7 +16,7 @@ import struct
 import sys
 import warnings
 import zipfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -79,25 +79,46 @@ def load_tensors(
             file has.
     """
     single = {"grad_output": grad, "self": self_, "target": target}
+    return load_arrays(TENSORS, path, {name: file for name, file in single.items() if file is not None})
+
+
+def load_arrays(
+    names: Sequence[str],
+    path: str | os.PathLike[str] | None,
+    single: Mapping[str, str | os.PathLike[str]],
+) -> dict[str, Array]:
+    """The arrays of these names: from a file of its own where ``single`` has one, else from ``path``.
+
+    Raises:
+        AtlasError: as :func:`load_tensors`; also for a file of a name that is not among ``names``.
+    """
+    for name in single:
+        if name not in names:
+            raise AtlasError(f"{_option(name)}: there is no such array, needed are {', '.join(names)}")
     tensors: dict[str, Array] = {}
-    wanted = [name for name in TENSORS if single[name] is None]
+    wanted = [name for name in names if name not in single]
     if path is None and wanted:
-        options = ", ".join(_OPTIONS[name] for name in wanted)
+        options = ", ".join(_option(name) for name in wanted)
         raise AtlasError(
             f"no array for {', '.join(wanted)}: give a file with arrays of these names, or {options}"
         )
-    if path is not None:
-        tensors |= _read_named(Path(path), wanted)
+    if path is not None and len(names) == 1 and wanted and Path(path).suffix.lower() == ".npy":
+        tensors[wanted[0]] = _read_single(Path(path), wanted[0])
+    elif path is not None:
+        tensors |= _read_named(Path(path), wanted, names)
     for name, file in single.items():
-        if file is not None:
-            tensors[name] = _read_single(Path(file), name)
-    return {name: tensors[name] for name in TENSORS}
+        tensors[name] = _read_single(Path(file), name)
+    return {name: tensors[name] for name in names}
 
 
-def save_tensor(path: str | os.PathLike[str], array: Array) -> None:
+def _option(name: str) -> str:
+    return _OPTIONS.get(name, f"--input {name}=FILE")
+
+
+def save_tensor(path: str | os.PathLike[str], array: Array, name: str = OUTPUT) -> None:
     """Write one array; the suffix decides: ``.npy``, ``.npz`` or ``.safetensors``.
 
-    Inside the latter two it is named ``grad_input``. bfloat16 is two-byte void in NumPy's formats, which
+    Inside the latter two it is called ``name``. bfloat16 is two-byte void in NumPy's formats, which
     :func:`load_tensors` reads back as bfloat16 (``np.load(path).view(ml_dtypes.bfloat16)`` elsewhere).
 
     Raises:
@@ -105,17 +126,17 @@ def save_tensor(path: str | os.PathLike[str], array: Array) -> None:
     """
     path = Path(path)
     check_writable(path, SUFFIXES)
-    array = as_tensor(array, OUTPUT)
+    array = as_tensor(array, name)
     suffix = path.suffix.lower()
     if suffix == ".safetensors":
-        data = _safetensors_bytes(array, path)
+        data = _safetensors_bytes(array, path, name)
         _write_atomic(path, lambda file: file.write(data))
         return
     stored = array.view("V2") if dtype_name(array) == "bfloat16" else array
     if stored.dtype.isbuiltin == 2:  # a dtype of ml_dtypes, for which NumPy writes what it cannot read
         raise AtlasError(f"{path}: {suffix} files cannot hold dtype {dtype_name(array)}")
     if suffix == ".npz":
-        _write_atomic(path, lambda file: np.savez(file, grad_input=stored))
+        _write_atomic(path, lambda file: np.savez(file, **{name: stored}))
     else:
         _write_atomic(path, lambda file: np.lib.format.write_array(file, stored, allow_pickle=False))
 
@@ -197,18 +218,19 @@ class _Reader(Protocol):
     def read(self, name: str) -> Array: ...
 
 
-def _read_named(path: Path, wanted: list[str]) -> dict[str, Array]:
+def _read_named(path: Path, wanted: list[str], names: Sequence[str]) -> dict[str, Array]:
     with _open(path) as reader:
         if isinstance(reader, _Npy) and wanted:
+            options = [_option(name) for name in names]
             raise AtlasError(
                 f"{path}: an .npy file holds one array without a name; give it by "
-                "--grad, --self or --target, or all three as .npz"
+                f"{', '.join(options[:-1])} or {options[-1]}, or all of them as .npz"
             )
         missing = [name for name in wanted if name not in reader.names]
         if missing:
             raise AtlasError(
                 f"{path}: no array {_listed(missing)}; the file has {_listed(reader.names)}, "
-                f"needed are {', '.join(TENSORS)}"
+                f"needed are {', '.join(names)}"
             )
         return {name: as_tensor(reader.read(name), f"{path}: {name}") for name in wanted}
 
@@ -217,7 +239,7 @@ def _read_single(path: Path, name: str) -> Array:
     with _open(path) as reader:
         if len(reader.names) != 1:
             raise AtlasError(
-                f"{path}: {_OPTIONS[name]} needs a file with one array, this one has {_listed(reader.names)}"
+                f"{path}: {_option(name)} needs a file with one array, this one has {_listed(reader.names)}"
             )
         return as_tensor(reader.read(reader.names[0]), f"{path}: {name}")
 
@@ -409,12 +431,12 @@ def _check_memory(needed: int, where: str) -> None:
         raise AtlasError(f"{where}: needs {needed} bytes of memory, this machine has {memory}")
 
 
-def _safetensors_bytes(array: Array, path: Path) -> bytes:
+def _safetensors_bytes(array: Array, path: Path, name: str) -> bytes:
     _import_safetensors(path)
     from safetensors.numpy import save
 
     try:
-        data: bytes = save({OUTPUT: array})
+        data: bytes = save({name: array})
     except Exception as error:
         raise AtlasError(f"{path}: cannot hold dtype {dtype_name(array)}: {one_line(error)}") from error
     return data

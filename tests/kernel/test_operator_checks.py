@@ -382,8 +382,8 @@ def test_a_launch_says_what_it_moves() -> None:
 
 def test_an_unknown_kernel_is_refused_with_the_known_ones() -> None:
     assert refused(None, registry.find, "mse") == (
-        "unknown kernel 'mse': there are mse_loss_grad, mse_loss_grad_950, mse_loss_grad_v2, "
-        "mse_loss_grad_v2_950"
+        "unknown kernel 'mse': there are mse_loss_grad, mse_loss_grad_950, mse_loss_grad_triton, "
+        "mse_loss_grad_v2, mse_loss_grad_v2_950"
     )
     assert refused(None, planned_for, kernel="mse").startswith("unknown kernel 'mse'")
     for name, kernel in registry.KERNELS.items():

@@ -141,16 +141,21 @@ def _share(value: float | None) -> str:
 
 
 def _trace(found: Summaries) -> list[RenderableType]:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("", no_wrap=True)
-    for name in ("n", "inside", "cold/hot", "median", "bias", "worst", "tau", "<bound", "naive"):
-        table.add_column(name, justify="right", no_wrap=True)
     sections: dict[str, Mapping[str, Band]] = {
         "": {"all": found.trace},
         "chip": found.trace_by_soc,
         "operator": found.trace_by_op,
         "bytes moved": found.trace_by_size,
     }
+    return trace_table(sections)
+
+
+def trace_table(sections: Mapping[str, Mapping[str, Band]]) -> list[RenderableType]:
+    """Title, legend and table of rows whose state of L2 is not known, by section and name."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("", no_wrap=True)
+    for name in ("n", "inside", "cold/hot", "median", "bias", "worst", "tau", "<bound", "naive"):
+        table.add_column(name, justify="right", no_wrap=True)
     for head, rows in sections.items():
         if head:
             table.add_row(Text(head, style="italic"))

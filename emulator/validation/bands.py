@@ -28,17 +28,16 @@ OUTSIDE = 0.05
 """Share of the rows beyond either end of a band: none of fewer than 20."""
 
 
-def bands(of: Comparison, ref: str) -> dict[str, list[dict[str, Any]]]:
+def bands(of: Comparison) -> dict[str, list[dict[str, Any]]]:
     """The entries of ``Soc.validation`` for every chip with enough rows of the vendor's kernels.
 
     Rows whose state of L2 is not known speak of hot and of cold predictions alike, apart from the others.
-    ``ref`` says what was compared.
     """
     socs = labels(of, lambda case: case.soc)
     return {
         name: found
         for place, name in enumerate(socs.names)
-        if (found := list(_of_chip(of, of.vendor & (socs.places == place), ref)))
+        if (found := list(_of_chip(of, of.vendor & (socs.places == place), _ref(of, name))))
     }
 
 
@@ -68,6 +67,10 @@ def _of_chip(of: Comparison, mask: Mask, ref: str) -> Iterator[dict[str, Any]]:
                             **_figures(of.measured[rows] / predicted[rows]),
                             "ref": ref,
                         }
+
+
+def _ref(of: Comparison, soc: str) -> str:
+    return "; ".join(of.of.sources.get(soc, ())) or "measured rows"
 
 
 def _figures(ratio: NDArray[np.float64]) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from socs.spec import Soc
 VENDOR = "vendor"
 """``kernel`` of rows that measured the vendor's own kernel, which is what the chip's tiling is meant for."""
 
+_KINDS = {"triton": "triton", "ascendc sample": "ascendc"}
+"""Other kinds, and how this package calls such kernels."""
+
 _VENDOR_ORDER = {"mse_loss_backward": ("self", "target", "grad_output")}
 """Where the vendor's kernel takes its inputs in another order than the operator (MseLossGrad: predict,
 label, dout)."""
@@ -96,6 +99,8 @@ def case_of(row: RawRow, soc: str) -> Case:
     if operator.casts and not made:
         raise Unusable("no dtype of the output")
     kernel = " ".join(row.kernel.split()).casefold() or VENDOR
+    if kernel != VENDOR and kernel not in _KINDS:
+        raise Unusable(f"unknown kind of kernel {_short(kernel)}")
     options = TilingOptions() if kernel == VENDOR else _stated(kernel, row, dims)
     return Case(soc, kernel, op, operator.name, dims, kinds, made[0] if made else "", options)
 
@@ -104,15 +109,20 @@ def plan_of(case: Case, soc: Soc) -> Plan:
     """The plan of ``case`` on ``soc``. Raises ``Unusable`` where the emulator has none."""
     operator = operators.find(case.operator)
     names = _names(operator, len(case.shapes))
+    unknown = sorted({*case.dtypes, *([case.out_dtype] if operator.casts else [])} - set(DType))
+    if unknown:
+        raise Unusable(f"{case.operator} of {unknown[0]} is not modelled")
+    try:
+        kernel = None if case.kernel == VENDOR else operator.kernel(_KINDS[case.kernel])
+    except AtlasError as error:
+        raise Unusable(f"{case.operator} has no kernel of kind {case.kernel!r}", str(error)) from None
     request = Request(
         dict(zip(names, case.shapes, strict=True)),
         dict(zip(names, case.dtypes, strict=True)),
         to=case.out_dtype if operator.casts else None,
+        kernel=kernel,
         options=case.options,
     )
-    unknown = sorted({*case.dtypes, *([case.out_dtype] if operator.casts else [])} - set(DType))
-    if unknown:
-        raise Unusable(f"{case.operator} of {unknown[0]} is not modelled")
     try:
         plan = operator.plan(soc, request)
     except UnknownCost as error:
@@ -142,7 +152,8 @@ def tensor_bytes(case: Case) -> int:
     except ValueError:
         return 0
     widest = max(case.dtypes, key=_itemsize)
-    return read + math.prod(joined) * _itemsize(case.out_dtype or widest)
+    written = math.prod(joined) * _itemsize(case.out_dtype or widest) if operator.writes else 0
+    return read + written
 
 
 def _names(operator: Operator, count: int) -> tuple[str, ...]:

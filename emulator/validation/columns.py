@@ -31,6 +31,7 @@ class RawRow(NamedTuple):
     l2_state: str
     duration: str
     note: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)

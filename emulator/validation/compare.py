@@ -34,6 +34,9 @@ MAX_REASONS = 100
 
 EXAMPLES = 5
 
+MAX_SOURCES = 10
+"""Sources that are named for a chip."""
+
 Progress = Callable[[int, int], None]
 """Called with the predictions made and those to make."""
 
@@ -77,7 +80,7 @@ class Measured:
     """The usable rows of a file as columns, and the calls that they measured.
 
     ``case`` holds places in ``cases``, ``state`` in :data:`STATE_NAMES`. ``socs`` has the chip of every
-    case by its name.
+    case by its name, ``sources`` who measured the rows of a chip, where they say so.
     """
 
     cases: list[Case]
@@ -88,6 +91,23 @@ class Measured:
     state: Ints
     skipped: Skipped
     rows: int
+    sources: dict[str, list[str]]
+
+    def on(self, soc: Soc) -> Measured:
+        """The rows of the chip called as ``soc``, to be predicted with its numbers; none is skipped yet."""
+        mine = np.array([case.soc == soc.name for case in self.cases], dtype=bool)
+        keep = mine[self.case]
+        return Measured(
+            self.cases,
+            {**self.socs, soc.name: soc},
+            [identity for identity, kept in zip(self.ids, keep.tolist(), strict=True) if kept],
+            self.measured[keep],
+            self.case[keep],
+            self.state[keep],
+            Skipped(),
+            int(keep.sum()),
+            self.sources,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +192,7 @@ def measure(
                 skipped.add(error, identity)
                 continue
             ids.append(identity)
+            known.credit(case, row.source.strip())
             measured.append(value)
             cases.append(case)
             states.append(_state(row, l2))
@@ -186,6 +207,7 @@ def measure(
         _ints(states),
         skipped,
         rows,
+        known.sources,
     )
 
 
@@ -221,6 +243,8 @@ def compare(found: Measured, *, engine: str | None = None, progress: Progress | 
     failed: dict[int, Unusable] = {}
     for index, case in enumerate(found.cases):
         soc = found.socs[case.soc]
+        if not needed[:, index].any():
+            continue
         nbytes[index] = min(tensor_bytes(case), np.iinfo(np.int64).max)
         naive[index] = naive_us(soc, int(nbytes[index]))
         try:
@@ -282,6 +306,13 @@ class _Known:
         self._by_case: dict[Case, int] = {}
         self.cases: list[Case] = []
         self.socs: dict[str, Soc] = {}
+        self.sources: dict[str, list[str]] = {}
+
+    def credit(self, place: int, source: str) -> None:
+        """Remember who measured something on the chip of a case."""
+        held = self.sources.setdefault(self.cases[place].soc, [])
+        if source and source not in held and len(held) < MAX_SOURCES:
+            held.append(source)
 
     def case(self, row: RawRow, raw: bool) -> int:
         key = text_key(row)

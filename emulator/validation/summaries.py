@@ -94,7 +94,7 @@ def summaries(of: Comparison) -> Summaries:
         return summary_of(of, mask)
 
     def band(mask: Mask) -> Band:
-        return _band(of, mask)
+        return trace_of(of, mask)
 
     return Summaries(
         overall=plain(point),
@@ -123,7 +123,8 @@ def summary_of(of: Comparison, mask: Mask) -> Summary:
     return summary(of.measured[places], of.predicted[places], of.bound[places], of.naive[places], ids)
 
 
-def _band(of: Comparison, mask: Mask) -> Band:
+def trace_of(of: Comparison, mask: Mask) -> Band:
+    """The statistics of some rows whose state of L2 is not known."""
     some = bool(mask.any())
     return Band(
         summary_of(of, mask),

@@ -15,7 +15,7 @@ import socs
 from emulator.accuracy import Accuracy
 from emulator.validation.bands import bands, bands_text
 from emulator.validation.compare import Comparison, compare, measure
-from emulator.validation.shipped import MEASUREMENTS, NAME
+from emulator.validation.shipped import MEASUREMENTS
 
 BANDS = Path(socs.__file__).parent / "data" / "validation.json"
 CHIP = "Ascend910B4-1"
@@ -33,7 +33,7 @@ def accuracy(l2: str = "hot", **options: object) -> Accuracy:
 
 def test_the_bands_that_come_with_the_chips_are_made_from_the_rows_that_do() -> None:
     """After a change of timing: ``atlas-emu validate --write-bands socs/data/validation.json``."""
-    assert BANDS.read_text(encoding="utf-8") == bands_text(bands(shipped(), NAME))
+    assert BANDS.read_text(encoding="utf-8") == bands_text(bands(shipped()))
 
 
 def test_a_band_holds_the_rows_that_it_speaks_of() -> None:
@@ -56,13 +56,13 @@ def test_a_band_holds_the_rows_that_it_speaks_of() -> None:
 def test_the_five_percent_furthest_out_on_each_side_are_outside(tmp_path: Path, count: int, cut: int) -> None:
     path = write(tmp_path / "m.csv", *({"duration_us": str(1 + number / 100)} for number in range(count)))
     of = compare(measure(path))
-    (entry,) = (one for one in bands(of, "x")[CHIP] if "any" not in (one["operator"], one["size"]))
+    (entry,) = (one for one in bands(of)[CHIP] if "any" not in (one["operator"], one["size"]))
     ordered = sorted(of.measured / of.predicted)
     assert [entry["low"], entry["high"]] == pytest.approx([ordered[cut] - 1, ordered[-1 - cut] - 1], abs=1e-4)
 
 
 def test_two_rows_make_no_band(tmp_path: Path) -> None:
-    assert bands(compare(measure(write(tmp_path / "m.csv", {}, {}))), "x") == {}
+    assert bands(compare(measure(write(tmp_path / "m.csv", {}, {})))) == {}
 
 
 def test_rows_of_unknown_state_speak_of_hot_and_of_cold_predictions(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_rows_of_unknown_state_speak_of_hot_and_of_cold_predictions(tmp_path: Pa
     of = compare(measure(path))
     found = {
         (one["l2"], one["l2_known"]): one["low"]
-        for one in bands(of, "x")[CHIP]
+        for one in bands(of)[CHIP]
         if "any" not in (one["operator"], one["size"])
     }
     assert found == {
@@ -81,7 +81,7 @@ def test_rows_of_unknown_state_speak_of_hot_and_of_cold_predictions(tmp_path: Pa
 
 def test_other_kernels_than_the_vendors_make_no_band(tmp_path: Path) -> None:
     path = write(tmp_path / "m.csv", *({"kernel": "triton"} for _ in range(5)))
-    assert bands(compare(measure(path)), "x") == {}
+    assert bands(compare(measure(path))) == {}
 
 
 def test_the_band_is_what_silicon_did_where_such_a_time_was_predicted() -> None:

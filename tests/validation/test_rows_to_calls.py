@@ -21,7 +21,7 @@ B3 = "Ascend910B3"
 
 
 def raw(**cells: str) -> RawRow:
-    known = {**ROW, "name": "", "core": "", "duration": ROW["duration_us"], **cells}
+    known = {**ROW, "name": "", "core": "", "source": "", "duration": ROW["duration_us"], **cells}
     return RawRow(*(known[field] for field in RawRow._fields))
 
 
@@ -97,6 +97,7 @@ def test_what_is_filled_is_the_output() -> None:
             "computes in the scalar unit",
         ),
         ({"kernel": "ascendc sample", "note": "double buffer + L2 bypass"}, "goes past L2"),
+        ({"kernel": "pypto"}, "unknown kind of kernel 'pypto'"),
     ],
 )
 def test_a_row_that_is_no_call_has_a_reason(cells: dict[str, str], reason: str) -> None:
@@ -115,7 +116,12 @@ def test_rows_of_the_cores_are_taken(core: str) -> None:
     [
         ({"in_dtypes": "float32;float16;float32"}, "refused by the operator", "must agree"),
         ({"in_shapes": "3;4;5"}, "refused by the operator", "broadcast"),
-        ({"in_dtypes": "int64;int64;int64"}, "mse_loss_backward of int64 is not modelled", ""),
+        ({"in_dtypes": "float64;float64;float64"}, "mse_loss_backward of float64 is not modelled", ""),
+        (
+            {"kernel": "ascendc sample"},
+            "mse_loss_backward has no kernel of kind 'ascendc sample'",
+            "mse_loss_grad_triton",
+        ),
     ],
 )
 def test_a_call_that_the_emulator_refuses_has_a_reason(
@@ -152,6 +158,26 @@ def test_a_kernel_that_is_not_the_vendors_has_the_tiling_that_its_row_states(
     kernel: str, note: str, block_dim: str, expected: TilingOptions
 ) -> None:
     assert case(kernel=kernel, note=note, block_dim=block_dim).options == expected
+
+
+@pytest.mark.parametrize(
+    ("kernel", "operator", "name"),
+    [
+        ("triton", "MseLossGrad", "mse_loss_grad_triton"),
+        ("triton", "Mul", "mul_triton"),
+        ("ascendc sample", "Mul", "mul_ascendc"),
+        ("vendor", "Mul", "mul_tbe"),
+    ],
+)
+def test_a_kind_of_kernel_is_run_as_such(kernel: str, operator: str, name: str) -> None:
+    count = 3 if operator == "MseLossGrad" else 2
+    found = case(
+        kernel=kernel,
+        op=operator,
+        in_dtypes=";".join(["float32"] * count),
+        in_shapes=";".join(["64"] * count),
+    )
+    assert plan_of(found, load(B3)).kernel == name
 
 
 def test_bytes_count_each_tensor_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator as operators
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from emulator import backend as backends
 from emulator.arrays import as_tensor, bfloat16, check_out, dtype_name
-from emulator.device.engines import ENGINES
+from emulator.device.engines import ENGINES as ENGINES
 from emulator.result import Result
 from kernel.mse_loss_backward import OPERATOR
 from kernel.operators import Operator, Request, find
@@ -68,6 +68,7 @@ def run(
     release: str = "newer",
     scalar: float | None = None,
     to: str | None = None,
+    without: Iterable[str] = (),
     **tensors: object,
 ) -> Result:
     """Bits and time of one call.
@@ -76,7 +77,9 @@ def run(
     shapes (rank 0 to 8) that broadcast together. ``out``: where to write, else a new array;
     ``Result.output`` is it (of a torch tensor its NumPy view).
     ``tiling``: ``tile_length`` and ``buffer_num`` in elements and buffers, ``block_dim`` in cores.
-    ``l2``: ``cold`` or ``hot``. ``overflow``: ``inf_nan`` or ``saturation`` where the chip has both.
+    ``l2``: ``cold`` (none of the tensors is in L2), ``hot`` (the same call ran before), ``dirty`` (cold, with
+    L2 full of what other kernels wrote). ``without``: mechanisms of the timing model to switch off, by name
+    (``emulator.device.mechanisms``). ``overflow``: ``inf_nan`` or ``saturation`` where the chip has both.
     ``release``: of the operator library, ``newer`` or ``older``; they differ on the 950.
     ``bits``: ``compiled`` (fused, fast) or ``interpreted`` (instruction by instruction); equal results.
 
@@ -99,6 +102,7 @@ def run(
         release=release,
         scalar=scalar,
         to=to,
+        without=without,
     )
 
 
@@ -160,6 +164,7 @@ def predict(
     inputs: int | None = None,
     scalar: float | None = None,
     to: str | None = None,
+    without: Iterable[str] = (),
 ) -> Result:
     """The time of a call, without data; arguments as in :func:`run`.
 
@@ -195,7 +200,18 @@ def predict(
     request = Request(shapes, dtypes, reduction, scalar, to, kernel, _options(tiling), release)
     made = chosen.plan(chip, request)
     mode = chip.numerics.default_overflow_mode
-    call = backends.Call(made, shapes, {}, None, l2, mode, timed=True, bits="compiled", engine=counted_by)
+    call = backends.Call(
+        made,
+        shapes,
+        {},
+        None,
+        l2,
+        mode,
+        timed=True,
+        bits="compiled",
+        engine=counted_by,
+        without=_without(without),
+    )
     return backends.find("emulated")[1].run(call)
 
 
@@ -217,6 +233,7 @@ def _run(
     release: str,
     scalar: float | None = None,
     to: str | None = None,
+    without: Iterable[str] = (),
 ) -> Result:
     described = find(operator)
     _check_choice("l2", l2, L2_STATES)
@@ -248,8 +265,27 @@ def _run(
         arrays = {}
     if not described.writes:
         raise AtlasError(f"{described.name} has no result: it can only be predicted")
-    call = backends.Call(made, shapes, arrays, target, l2, mode, timed=timed, bits=bits, engine=counted_by)
+    call = backends.Call(
+        made,
+        shapes,
+        arrays,
+        target,
+        l2,
+        mode,
+        timed=timed,
+        bits=bits,
+        engine=counted_by,
+        without=_without(without),
+    )
     return chosen.run(call)
+
+
+def _without(names: Iterable[str]) -> frozenset[str]:
+    if not names:
+        return frozenset()
+    from emulator.device.mechanisms import parse
+
+    return parse(names)
 
 
 def input_names(operator: Operator, count: int | None) -> tuple[str, ...]:

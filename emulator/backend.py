@@ -28,7 +28,8 @@ class Call:
 
     ``tensors``: C-contiguous native arrays by name, empty when only the time is asked for. ``out``: the
     array to write into. ``timed``: whether the time is wanted. ``bits``: ``compiled`` or ``interpreted``.
-    ``engine``: which one counts the cycles, ``simpy`` or ``fast``.
+    ``engine``: which one counts the cycles, ``simpy`` or ``fast``. ``without``: mechanisms of the timing
+    model that are switched off.
     """
 
     plan: Plan
@@ -40,6 +41,7 @@ class Call:
     timed: bool
     bits: str
     engine: str = "simpy"
+    without: frozenset[str] = frozenset()
 
 
 class Backend(Protocol):

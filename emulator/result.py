@@ -73,6 +73,7 @@ class Result:
     accuracy: Accuracy
     warnings: tuple[str, ...]
     engine: str | None = field(default=None, compare=False)
+    without: tuple[str, ...] = ()
     timeline: Timeline | None = field(default=None, repr=False, compare=False)
     output: NDArray[Any] | None = field(default=None, repr=False, compare=False)
 
@@ -106,6 +107,7 @@ class Result:
             "block_dim": self.block_dim,
             "tiling": asdict(self.tiling) if self.tiling else None,
             "engine": self.engine,
+            "without": list(self.without),
             "cycles": self.cycles,
             "time_us": self.time_us,
             "clock_hz": self.soc.clock_hz,

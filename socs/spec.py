@@ -13,6 +13,7 @@ Positive = Annotated[int, Field(gt=0)]
 NotNegative = Annotated[int, Field(ge=0)]
 PositiveRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegativeReal = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 Tier = Literal["documented", "measured", "derived", "assumed"]
 OverflowMode = Literal["inf_nan", "saturation"]
@@ -116,13 +117,15 @@ class DmaPath(Model):
 
     A transfer of B bytes takes ``max(latency + B / port, stream_latency + served)``: the first
     is an unloaded transfer; ``served`` is the time in which the shared memory delivers the bytes
-    at no more than ``stream_bytes_per_cycle`` per core.
+    at no more than ``stream_bytes_per_cycle`` per core. ``overlap_cycles`` before its end the next transfer
+    may begin, if this one begins on a block of 32 bytes (without it: only after it).
     """
 
     latency_cycles: NotNegative
     port_bytes_per_cycle: PositiveRate
     stream_latency_cycles: NotNegative
     stream_bytes_per_cycle: PositiveRate
+    overlap_cycles: NotNegative | None = None
 
 
 class DmaDirection(Model):
@@ -148,19 +151,32 @@ class Dma(Model):
 
 
 class L2(Model):
-    """The cache that all cores share."""
+    """The cache that all cores share.
+
+    ``bytes_per_s`` is what all cores together can load, ``store_bytes_per_s`` what they can store at the
+    same time (without it: as much again). ``dirty_share``: of the lines that a cold start finds, those that
+    have to be written to HBM before they can be replaced (without it: none).
+    """
 
     bytes: Positive
     bytes_per_s: PositiveRate
+    store_bytes_per_s: PositiveRate | None = None
+    dirty_share: Share | None = None
     replacement: Literal["random", "lru"]
 
 
 class MemorySystem(Model):
-    """What all cores share. ``hbm_bytes_per_s`` is sustained traffic of HBM or DDR."""
+    """What all cores share. ``hbm_bytes_per_s`` is sustained traffic of HBM or DDR.
+
+    ``read_cost``, ``write_cost``: bytes of that traffic that a byte read or written counts for (without
+    them: one), where reading alone or writing alone is faster or slower than both together.
+    """
 
     kind: str
     bytes: Positive | None = None
     hbm_bytes_per_s: PositiveRate
+    read_cost: PositiveRate | None = None
+    write_cost: PositiveRate | None = None
     l2: L2
 
 
@@ -168,12 +184,16 @@ class Launch(Model):
     """From the start of the task to the first instruction.
 
     ``task_s`` once and ``block_s`` for each block, before any block starts; then ``entry_s`` in every
-    block, in which its scalar unit reads the tiling and sets up the queues.
+    block, in which its scalar unit reads the tiling and sets up the queues. Where the kernel's code is in no
+    instruction cache yet, the entry takes ``cold_code_s`` longer, and ``cold_code_block_s`` for each block,
+    because all cores fetch the same lines (without them: nothing).
     """
 
     task_s: NotNegativeReal
     block_s: NotNegativeReal
     entry_s: NotNegativeReal
+    cold_code_s: NotNegativeReal | None = None
+    cold_code_block_s: NotNegativeReal | None = None
 
 
 class Numerics(Model):
@@ -201,7 +221,8 @@ class Validation(Model):
     The kind: ``operator`` (or ``any``), ``size`` (a class of bytes moved, or ``any``) and the state of
     ``l2``, which is that of the rows where ``l2_known``, and otherwise what was taken for it. Measured over
     predicted, less one, lies between ``low`` and ``high`` for all of the ``rows`` but the 5 % furthest out on
-    each side. The errors are of predicted over measured, less one, without sign.
+    each side. The errors are of predicted over measured, less one, without sign. ``fitted``: how many of the
+    rows the chip's numbers were fitted to.
     """
 
     operator: str
@@ -213,6 +234,7 @@ class Validation(Model):
     high: Annotated[float, Field(gt=-1, allow_inf_nan=False)]
     median_error: NotNegativeReal
     worst_error: NotNegativeReal
+    fitted: NotNegative = 0
     ref: str
 
 

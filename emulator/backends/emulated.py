@@ -50,7 +50,7 @@ def _answer(call: Call) -> Result:
     if launch is not None:
         from emulator.device.engines import time_launch
 
-        timed = time_launch(launch, soc, l2=call.l2, engine=call.engine)
+        timed = time_launch(launch, soc, l2=call.l2, engine=call.engine, without=call.without)
     timeline = timed.timeline if timed else None
     cycles = timeline.cycles if timeline else 0
     return Result(
@@ -81,5 +81,6 @@ def _answer(call: Call) -> Result:
         warnings=plan.warnings,
         timeline=timeline if timed and timed.engine == "simpy" else None,
         engine=timed.engine if timed else None,
+        without=tuple(sorted(call.without)),
         output=call.out,
     )

@@ -50,29 +50,29 @@ def bounds_of(lowered: Lowered, conditions: Conditions) -> Bounds:
 
 
 def assembled(
-    pipes: list[int], serial: int, transfers: Iterable[tuple[int, int, int]], conditions: Conditions
+    pipes: list[int], serial: int, transfers: Iterable[tuple[int, int, int, int]], conditions: Conditions
 ) -> Bounds:
     """Bounds from the most cycles that any core needs of each pipe and one after another.
 
-    ``transfers``: grains, share of HBM, and how many of them there are over all cores.
+    ``transfers``: grains, share of HBM, whether it is a store, and how many there are over all cores.
     """
-    start = conditions.launch_cycles + conditions.entry_cycles
-    l2_grains = hbm_grains = 0
-    for grains, hbm, times in transfers:
-        l2_grains += grains * times
+    start, capacity = conditions.launch_cycles + conditions.entry_cycles, conditions.capacity
+    moved, hbm_grains = [0, 0], 0
+    for grains, hbm, store, times in transfers:
+        moved[store] += grains * times
         hbm_grains += grains * times * hbm
     limits = {pipe.value: start + cycles for pipe, cycles in zip(PIPES, pipes, strict=True)}
-    limits["L2"] = start + l2_grains // conditions.capacity.l2_grains
-    limits["HBM"] = start + hbm_grains // whole // conditions.capacity.hbm_grains
+    limits["L2"] = start + max(moved[0] // capacity.load_grains, moved[1] // capacity.store_grains)
+    limits["HBM"] = start + hbm_grains // whole // capacity.hbm_grains
     return Bounds(limits, max(limits.values()), start + serial)
 
 
-def _transfers(lowered: Lowered) -> Iterator[tuple[int, int, int]]:
+def _transfers(lowered: Lowered) -> Iterator[tuple[int, int, int, int]]:
     for group in lowered.groups:
         for segment in group.segments:
             for row in lowered.rows[segment.first : segment.last]:
                 if row.grains:
-                    yield row.grains, row.hbm, segment.trips * group.count
+                    yield row.grains, row.hbm, row.store, segment.trips * group.count
 
 
 class _Work:
@@ -105,7 +105,7 @@ class _Work:
             return row
         served = -(-row.grains // self._slowest)
         worst = max(row.cycles, row.retire + served, row.alone)
-        self.cycles[row.pipe] += row.alone * times
+        self.cycles[row.pipe] += (row.alone - row.overlap) * times
         self.serial += worst * times
         return last
 
@@ -117,7 +117,7 @@ class _Work:
 def _worst_rates(counts: list[int], conditions: Conditions) -> list[int]:
     """Grains per cycle of a transfer of each group when every core loads and stores."""
     uncapped = 1 << 60
-    shares = (conditions.residency.load_hbm, conditions.residency.store_hbm)
-    flows = [(count, uncapped, hbm) for count in counts for hbm in shares]
-    found = rates(flows, conditions.capacity.l2_grains, conditions.capacity.hbm_grains)
+    shares = (conditions.residency.load_traffic, conditions.residency.store_traffic)
+    flows = [(count, uncapped, hbm, store) for count in counts for store, hbm in enumerate(shares)]
+    found = rates(flows, conditions.capacity)
     return list(map(min, found[::2], found[1::2]))

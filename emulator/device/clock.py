@@ -7,18 +7,19 @@ from collections.abc import Callable
 import simpy
 from simpy.events import EventPriority
 
+Callback = Callable[[simpy.Event], None]
+
 _LAST = EventPriority(2)
 """Below SimPy's NORMAL priority (1): after everything else of this instant."""
 
 
 class Late(simpy.Event):
-    """An event at the end of the current cycle, after all others of that cycle."""
+    """An event at the end of the cycle ``delay`` cycles on, after all others of that cycle."""
 
-    def __init__(self, env: simpy.Environment, callback: Callable[[simpy.Event], None] | None = None) -> None:
-        super().__init__(env)
-        self._ok = True
+    def __init__(self, env: simpy.Environment, callback: Callback | None = None, delay: int = 0) -> None:
+        # As SimPy's own Timeout does, without the detour over its base class: there are many.
+        self.env = env
+        self.callbacks = [] if callback is None else [callback]
         self._value = None
-        if callback is not None:
-            assert self.callbacks is not None
-            self.callbacks.append(callback)
-        env.schedule(self, priority=_LAST)
+        self._ok = True
+        env.schedule(self, _LAST, delay)

@@ -32,7 +32,7 @@ class Conditions:
             where,
             Capacity.of(soc, used),
             launch_cycles(soc, launch.block_dim, used),
-            entry_cycles(soc, used),
+            entry_cycles(soc, launch.block_dim, l2, used),
         )
 
     @property

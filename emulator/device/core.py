@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
+
+import simpy
 
 from emulator.device.clock import Late
 from emulator.device.costs import Costs
-from emulator.device.flag import Flags
-from emulator.device.pipe import Entry, PipeUnit, Process, TransferPipe, VectorPipe
+from emulator.device.flag import Event
+from emulator.device.pipe import Part, PipeUnit, Process, Step, TransferPipe, VectorPipe
 from emulator.device.timeline import Reason
-from kernel.program import Blocks, Instruction, Loop
-from socs.isa import Op, Pipe
+from kernel.program import Blocks, Flag, Loop
+from socs.isa import Pipe
 
 if TYPE_CHECKING:
     from emulator.device.device import Device
@@ -19,109 +22,142 @@ if TYPE_CHECKING:
 class ScalarPipe(PipeUnit):
     """S: walks the program and hands each instruction to its pipe."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(core, Pipe.S)
-        self._item = 0
-        self._place = 0
-        self.loop: Loop | None = None
-        self.trip = 0
-
-    def state(self) -> tuple[object, ...]:
-        return (*super().state(), self._item, self._place)
-
     @property
     def trips_left(self) -> int:
         """Whole trips of the current loop that can still begin after the current one."""
-        return self.loop.trips - 1 - self.trip if self.loop else 0
+        part = self.core.parts[self.part]
+        return part.trips - 1 - self.trip if part.loop and not self.finished else 0
 
     def run(self) -> Process:
-        if self.core.device.entry_cycles:
-            yield self.hold(self.core.device.entry_cycles, "entry")
-            self.log.end(Reason.EXECUTE, label="entry")
-        for number, item in enumerate(self.core.blocks.program.items):
-            self._item = number
-            if isinstance(item, Instruction):
-                yield from self._issue(item, item.tile)
-                continue
-            self.loop, self.trip = item, 0
-            while self.trip < item.trips:
-                self.doing = "checkpoint"
-                # The end of the cycle, so that the state holds everything that is decided.
-                yield Late(self.env)
-                self.core.device.steady.check(self.core)
-                for place, instruction in enumerate(item.body):
-                    self._place = place
-                    yield from self._issue(instruction, instruction.tile + self.trip * item.tiles)
+        if self.device.entry_cycles:
+            self.spend(self.device.entry_cycles, self.executing, "entry")
+        for number, part in enumerate(self.core.parts):
+            self.part, self.trip = number, 0
+            while self.trip < part.trips:
+                self.first_tile = self.trip * part.tiles
+                if part.loop:
+                    self.doing = "trip"
+                    # S is ahead of SimPy's clock by no more than a trip. At the end of the cycle, so that
+                    # the state holds everything that is decided.
+                    yield Late(self.device.env, delay=self.clock - self.device.now)
+                    self.device.steady.check(self.core)
+                for step in part.steps:
+                    self.current = step
+                    unit = step.unit
+                    if unit is not self:
+                        if step.issue_cycles:
+                            self.spend(
+                                step.issue_cycles, self.executing, step.label, step.tile + self.first_tile
+                            )
+                        if unit.places:
+                            unit.places -= 1
+                        else:
+                            if not unit.freed:
+                                self.doing = "queue"
+                                unit.room = self.device.env.event()
+                                yield unit.room
+                            self._take_place(unit, step)
+                        self._push(unit)
+                        continue
+                    self.instructions += 1
+                    if step.event is None:
+                        self.execute(step)
+                    elif step.raises:
+                        self.raise_flag(step)
+                    elif step.event.raised:
+                        self.take_flag(step)
+                    else:
+                        self.doing = "flag"
+                        yield step.event.awaited()
+                        self.take_flag(step)
                 self.trip += 1
-            self.loop = None
-        for pipe in self.core.queued:
-            pipe.push(None)
+        for unit in self.core.queued:
+            self._push(unit)
         self.doing, self.finished = "finished", True
-        self.core.pipe_done()
 
-    def _issue(self, instruction: Instruction, tile: int) -> Process:
-        entry = self.current = Entry(instruction, tile)
-        if instruction.pipe is Pipe.S:
-            yield from self.dispatch(entry)
-            return
-        target = self.core.units[instruction.pipe]
-        cycles = self.core.costs.issue()
-        if cycles:
-            yield self.hold(cycles, "issue")
-        self.log.end(Reason.EXECUTE, entry)
-        while len(target.queue) >= self.core.costs.queue_depth():
-            self.doing = "queue"
-            yield target.room()
-            self.log.end(Reason.QUEUE, entry, detail=str(target.pipe))
-        target.push(entry)
+    def _take_place(self, unit: PipeUnit, step: Step) -> None:
+        """Go on once the next place in the queue of ``unit`` is free; at which cycle is known."""
+        waited = unit.freed.popleft() - self.clock
+        if waited > 0:
+            self.spend(waited, unit.queueing, step.label, step.tile + self.first_tile)
 
-    def execute(self, entry: Entry) -> Process:
-        yield self.hold(self.core.costs.scalar(entry.instruction), str(Op.LOOP))
-        self.log.end(Reason.EXECUTE, entry)
+    def _push(self, unit: PipeUnit) -> None:
+        """The next instruction of ``unit`` has been issued; after its last one, that it was."""
+        unit.queue.append(self.clock)
+        if unit.arrival is not None:
+            unit.arrival.succeed()
+            unit.arrival = None
+
+    def execute(self, step: Step) -> simpy.Event | None:
+        if step.cycles:
+            self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
+        return None
 
 
 class Core:
-    """The pipes of a core, its flags, and the blocks it stands for."""
+    """The pipes of a core, its flags, its program, and the blocks it stands for."""
 
     def __init__(self, device: Device, index: int, blocks: Blocks, costs: Costs) -> None:
         self.device = device
         self.index = index
         self.blocks = blocks
         self.costs = costs
-        self.flags = Flags(device)
-        self.scalar = ScalarPipe(self)
+        self.parts: tuple[Part, ...] = ()
+        self._events: dict[Flag, Event] = {}
+        self.scalar = ScalarPipe(self, Pipe.S)
         self.queued: tuple[PipeUnit, ...] = (
             TransferPipe(self, Pipe.MTE2),
             VectorPipe(self, Pipe.V),
             TransferPipe(self, Pipe.MTE3),
         )
         self.units: dict[Pipe, PipeUnit] = {Pipe.S: self.scalar, **{p.pipe: p for p in self.queued}}
-        self.end = 0
-        self._running = len(self.units)
+        for unit in self.queued:
+            unit.queueing = self.scalar.account(Reason.QUEUE, str(unit.pipe))
 
-    def start(self) -> Process:
-        """The core's life: launch, then all pipes at once."""
-        yield self.device.env.timeout(self.device.launch_cycles)
+    def event(self, flag: Flag) -> Event:
+        """The core's own event of that name."""
+        if flag not in self._events:
+            self._events[flag] = Event(self.device.env, flag)
+        return self._events[flag]
+
+    @property
+    def events(self) -> Iterable[Event]:
+        return self._events.values()
+
+    def start(self) -> None:
+        """Launch, then all pipes at once."""
+        self.parts = tuple(self._parts())
         for unit in self.units.values():
-            unit.log.since = 0
-            unit.log.end(Reason.LAUNCH)
+            if self.device.launch_cycles:
+                unit.spend(self.device.launch_cycles, unit.account(Reason.LAUNCH), "launch")
             self.device.env.process(unit.run())
 
-    def pipe_done(self) -> None:
-        self._running -= 1
-        if not self._running:
-            self.end = self.device.now
+    def _parts(self) -> Iterator[Part]:
+        straight: list[Step] = []
+        for item in self.blocks.program.items:
+            if isinstance(item, Loop):
+                yield Part(tuple(straight), 1, 0, loop=False)
+                straight = []
+                yield Part(tuple(Step(i, self) for i in item.body), item.trips, item.tiles, loop=True)
+            else:
+                straight.append(Step(item, self))
+        yield Part(tuple(straight), 1, 0, loop=False)
+
+    @property
+    def end(self) -> int:
+        """The cycle up to which any of its pipes has come."""
+        return max(unit.clock for unit in self.units.values())
 
     @property
     def finished(self) -> bool:
-        return self._running == 0
+        return all(unit.finished for unit in self.units.values())
 
-    def state(self) -> tuple[object, ...]:
-        return (self.flags.state(), *(unit.state() for unit in self.units.values()))
+    def state(self, now: int) -> tuple[object, ...]:
+        return (*(e.state(now) for e in self.events), *(unit.state(now) for unit in self.units.values()))
 
     def stuck(self) -> str:
         """Which pipe is waiting for which flag."""
         for unit in self.units.values():
-            if not unit.finished and unit.doing == "flag" and unit.current is not None:
-                return f"pipe {unit.pipe} waits for flag {unit.current.instruction.flag}"
+            if unit.doing == "flag" and unit.current is not None and unit.current.event is not None:
+                return f"pipe {unit.pipe} waits for flag {unit.current.event.name}"
         return "no pipe can go on"

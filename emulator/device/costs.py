@@ -7,6 +7,7 @@ result can say which of them were assumed.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,13 +32,15 @@ class TransferTime:
     """A transfer that ends no sooner than ``unloaded_cycles`` after its start, nor than
     ``stream_latency_cycles`` after the shared memory has served ``demand``.
 
-    ``alone_cycles`` is what it takes with the memory to itself.
+    ``alone_cycles`` is what it takes with the memory to itself. ``overlap_cycles`` before its end the next
+    transfer of the pipe may begin.
     """
 
     unloaded_cycles: int
     stream_latency_cycles: int
     demand: Demand
     alone_cycles: int
+    overlap_cycles: int = 0
 
 
 class Costs:
@@ -139,15 +142,19 @@ class Costs:
     def bank_cycles(self, dst: Region, sources: list[Region]) -> int:
         """Cycles per repeat that the UB banks allow, from the addresses.
 
-        Arch 2201 (asc-devkit, bank conflict guide): each of the 16 groups gives one 32 B read and
-        one write per cycle, so two sources in one group take two; a read and a write of one bank
-        collide, the write coming one repeat late, so equal bases do not. On other chips the
-        interval already holds what is known.
+        On chips whose decoding is not known the interval already holds what is known.
         """
-        banks = self._soc.ub.banks
-        if banks.decode != "group_low":
+        decode = self._soc.ub.banks.decode
+        if decode == "unknown":
             return 1
         self.used.add("ub.banks")
+        return self._banks_2201(dst, sources) if decode == "group_low" else self._banks_3510(dst, sources)
+
+    def _banks_2201(self, dst: Region, sources: list[Region]) -> int:
+        """Each of the 16 groups gives one 32 B read and one write per cycle, so two sources in one group take
+        two; a read and a write of one bank collide, the write coming one repeat late, so equal bases do not
+        (asc-devkit, bank conflict guide)."""
+        banks = self._soc.ub.banks
         blocks = REPEAT_BYTES // BLOCK_BYTES
 
         def group(region: Region, behind: int = 0) -> set[int]:
@@ -170,6 +177,20 @@ class Costs:
         )
         return max(read_cycles, 2 if collides else 1)
 
+    def _banks_3510(self, dst: Region, sources: list[Region]) -> int:
+        """Each of the 8 groups has two banks and gives two accesses per cycle, one of them a write at most;
+        two reads of one bank collide (asc-devkit, bank conflict sample for arch 3510)."""
+        banks = self._soc.ub.banks
+        accesses: Counter[int] = Counter()
+        reads: Counter[tuple[int, int]] = Counter()
+        for region, is_read in (*((source, True) for source in sources), (dst, False)):
+            for k in range(REPEAT_BYTES // BLOCK_BYTES):
+                row, group = divmod(region.address // BLOCK_BYTES + k, banks.groups)
+                accesses[group] += 1
+                reads[group, row % (banks.count // banks.groups)] += is_read
+        slots = banks.reads_per_group
+        return max(-(-max(accesses.values()) // slots), max(reads.values(), default=0))
+
     def transfer(self, instruction: Instruction, blocks: Blocks) -> TransferTime:
         """A copy between GM and UB."""
         key = (instruction, id(blocks))
@@ -185,7 +206,10 @@ class Costs:
         dma = self._soc.dma
         name = "load" if load else "store"
         direction: DmaDirection = dma.load if load else dma.store
-        share = self._residency.load_hbm if load else self._residency.store_hbm
+        where = self._residency
+        share, traffic = (
+            (where.load_hbm, where.load_traffic) if load else (where.store_hbm, where.store_traffic)
+        )
         path = self._mixed(direction, share, f"dma.{name}")
         count = instruction.issued_count
         layout = self._layouts.get(window.tensor)
@@ -200,11 +224,16 @@ class Costs:
         demand = Demand(
             grains=math.ceil(served * GRAINS),
             cap=max(1, int(path.stream_bytes_per_cycle * GRAINS)),
-            hbm=share,
+            hbm=traffic,
+            store=int(not load),
         )
         # From the integers that the memory counts in: a cycle of rounding is no wait for others.
         alone = max(unloaded, path.stream_latency_cycles + -(-demand.grains // demand.cap))
-        return TransferTime(unloaded, path.stream_latency_cycles, demand, alone)
+        overlap = 0
+        if path.overlap_cycles and self._granule(window, blocks) % BLOCK_BYTES == 0:
+            # A transfer is in its pipe for a cycle at least.
+            overlap = min(path.overlap_cycles, alone - 1)
+        return TransferTime(unloaded, path.stream_latency_cycles, demand, alone, overlap)
 
     def _mixed(self, direction: DmaDirection, hbm_share: int, key: str) -> DmaPath:
         """The path of a transfer of which ``hbm_share`` comes from HBM: times weighted by bytes."""
@@ -226,6 +255,7 @@ class Costs:
                 part * far.stream_latency_cycles + (1 - part) * near.stream_latency_cycles
             ),
             stream_bytes_per_cycle=rate(far.stream_bytes_per_cycle, near.stream_bytes_per_cycle),
+            overlap_cycles=round(part * (far.overlap_cycles or 0) + (1 - part) * (near.overlap_cycles or 0)),
         )
 
     def _granule(self, window: Window, blocks: Blocks) -> int:

@@ -6,7 +6,7 @@ import simpy
 
 from emulator.device.conditions import Conditions
 from emulator.device.core import Core
-from emulator.device.memory import SharedMemory
+from emulator.device.server import SharedMemory
 from emulator.device.steady import Steady
 from emulator.device.timeline import CoreTimeline, Reason, Timeline
 from kernel.program import Launch
@@ -37,27 +37,45 @@ class Device:
     def run(self) -> Timeline:
         """Simulate to the end. ``AtlasError`` names cycle, pipe and flag of a deadlock."""
         for core in self.cores:
-            self.env.process(core.start())
+            core.start()
         self.env.run()
-        for core in self.cores:
-            if not core.finished:
-                raise AtlasError(f"deadlock at cycle {self.now}, core group {core.index}: {core.stuck()}")
+        self._check()
         timeline = self.timeline
         timeline.launch_cycles = self.launch_cycles
         timeline.cycles = max(core.end for core in self.cores)
         for core in self.cores:
+            end = core.end
             for unit in core.units.values():
-                unit.log.end(Reason.DONE, cycles=timeline.cycles - unit.log.since)
+                timeline.simulated_instructions += unit.instructions
+                if timeline.cycles > unit.clock:
+                    unit.spend(timeline.cycles - unit.clock, unit.account(Reason.DONE), "done")
             timeline.cores.append(
                 CoreTimeline(
                     core.index,
                     core.blocks.first_block,
                     core.blocks.count,
-                    core.end,
-                    {pipe: unit.log.totals for pipe, unit in core.units.items()},
+                    end,
+                    {pipe: unit.totals() for pipe, unit in core.units.items()},
                 )
             )
+        timeline.trim()
         return timeline
+
+    def _check(self) -> None:
+        """``AtlasError`` where the program did not end as it should."""
+        twice = [
+            (cycle, core.index, event.name)
+            for core in self.cores
+            for event in core.events
+            for cycle in event.raised_twice()
+        ]
+        if twice:
+            cycle, _, flag = min(twice)
+            raise AtlasError(f"flag {flag} is raised twice before a wait (cycle {cycle})")
+        for core in self.cores:
+            if not core.finished:
+                cycle = max(core.end for core in self.cores)
+                raise AtlasError(f"deadlock at cycle {cycle}, core group {core.index}: {core.stuck()}")
 
 
 def simulate(launch: Launch, soc: Soc, *, l2: str = "cold", skip: bool = True) -> tuple[Timeline, Device]:

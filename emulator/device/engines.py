@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from socs.errors import AtlasError
@@ -28,13 +28,21 @@ class Timed:
     engine: str
 
 
-def time_launch(launch: Launch, soc: Soc, *, l2: str, engine: str = "simpy") -> Timed:
-    """Count ``launch`` on ``soc``.
+def time_launch(
+    launch: Launch, soc: Soc, *, l2: str, engine: str = "simpy", without: frozenset[str] = frozenset()
+) -> Timed:
+    """Count ``launch`` on ``soc``, ``without`` some mechanisms (:mod:`emulator.device.mechanisms`).
 
     ``engine``: one of :data:`ENGINES`; the few launches that the compiled one cannot count, because their
     numbers are too large for 64 bits, go to the other. Raises ``AtlasError``, for a deadlock with the cycle,
     the pipe and the flag.
     """
+    if without:
+        from emulator.device.mechanisms import idealised
+
+        timed = time_launch(*idealised(launch, soc, without), l2=l2, engine=engine)
+        # What is switched off may have been given a number that the chip leaves out.
+        return replace(timed, used=frozenset(k for k in timed.used if soc.source_key(k) is not None))
     try:
         if engine == "fast":
             from emulator.device.fast.run import NotForThisEngine, simulate

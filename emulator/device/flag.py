@@ -2,43 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
 
 import simpy
 
 from kernel.program import Flag
-from socs.errors import AtlasError
-
-if TYPE_CHECKING:
-    from emulator.device.device import Device
 
 
-class Flags:
-    """The events of one core. Each is raised once, then waited for once."""
+class Event:
+    """One flag of one core. It is raised once, then waited for once.
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._raised: set[Flag] = set()
-        self._waiting: dict[Flag, simpy.Event] = {}
+    Pipes run ahead of each other, so it may be raised here for the second time before the first wait has
+    come about. Whether that is too early is found out once the cycles of both are known.
+    """
 
-    def is_raised(self, flag: Flag) -> bool:
-        return flag in self._raised
+    def __init__(self, env: simpy.Environment, flag: Flag) -> None:
+        self._env = env
+        self.raised: deque[int] = deque()
+        """Cycles at which it was, or will have been, raised and is not yet taken."""
+        self._taken = 0
+        self._waiting: simpy.Event | None = None
+        self._twice: list[int] = []
+        self.name = str(flag)
 
-    def set(self, flag: Flag) -> None:
-        if flag in self._raised:
-            raise AtlasError(f"flag {flag} is raised twice before a wait (cycle {self._device.now})")
-        self._raised.add(flag)
-        waiting = self._waiting.pop(flag, None)
-        if waiting is not None:
-            waiting.succeed()
+    def set(self, cycle: int) -> None:
+        """Raise it at ``cycle``."""
+        if not self.raised and self._taken > cycle:
+            self._twice.append(cycle)
+        self.raised.append(cycle)
+        if self._waiting is not None:
+            self._waiting.succeed()
+            self._waiting = None
 
-    def raised(self, flag: Flag) -> simpy.Event:
-        """An event that fires when ``flag`` is raised."""
-        event = self._waiting[flag] = self._device.env.event()
-        return event
+    def take(self, cycle: int) -> int:
+        """Take it at ``cycle`` or as soon as it is raised; the cycle at which that is."""
+        taken = self.raised.popleft()
+        if taken < cycle:
+            taken = cycle
+        self._taken = taken
+        if self.raised and self.raised[0] < taken:
+            self._twice.append(self.raised[0])
+        return taken
 
-    def consume(self, flag: Flag) -> None:
-        self._raised.remove(flag)
+    def awaited(self) -> simpy.Event:
+        """An event that fires when the flag is raised."""
+        self._waiting = self._env.event()
+        return self._waiting
 
-    def state(self) -> frozenset[Flag]:
-        return frozenset(self._raised)
+    def raised_twice(self) -> list[int]:
+        """Cycles at which it was raised while it still was."""
+        return self._twice + list(self.raised)[1:]
+
+    def state(self, now: int) -> tuple[int, ...]:
+        """When it was raised, for as often as it is; the past is all alike."""
+        return tuple([max(cycle - now, 0) for cycle in self.raised])
+
+    def shift(self, cycles: int) -> None:
+        """Move everything on in time."""
+        self._taken += cycles
+        self.raised = deque([cycle + cycles for cycle in self.raised])

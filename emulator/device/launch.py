@@ -16,7 +16,17 @@ def launch_cycles(soc: Soc, block_dim: int, used: set[str]) -> int:
     return round(seconds * soc.clock_hz)
 
 
-def entry_cycles(soc: Soc, used: set[str]) -> int:
-    """Core cycles of a block's scalar unit before the kernel's first instruction."""
+def entry_cycles(soc: Soc, block_dim: int, l2: str, used: set[str]) -> int:
+    """Core cycles of a block's scalar unit before the kernel's first instruction.
+
+    Where the data are cold the code is taken to be: another kernel ran before this one.
+    """
     used.add("launch.entry_s")
-    return round(soc.launch.entry_s * soc.clock_hz)
+    seconds = soc.launch.entry_s
+    if l2 != "hot":
+        for name, times in (("cold_code_s", 1), ("cold_code_block_s", block_dim)):
+            extra: float | None = getattr(soc.launch, name)
+            if extra is not None:
+                used.add(f"launch.{name}")
+                seconds += extra * times
+    return round(seconds * soc.clock_hz)

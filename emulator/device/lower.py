@@ -37,8 +37,9 @@ class Row(NamedTuple):
     number among the group's, or -1. ``cycles``: of the pipe, until the next instruction may begin; of a
     transfer, alone and unloaded. ``retire``: of a vector instruction, until its result is there; of a
     transfer, what passes after the memory has served it. ``drains``: whether it touches what an earlier one
-    may still have to write. A transfer asks the memory for ``grains``, at most ``cap`` per cycle, ``hbm`` of
-    them from HBM, and takes ``alone`` cycles with the memory to itself.
+    may still have to write. A transfer asks the memory for ``grains``, at most ``cap`` per cycle, each taking
+    ``hbm`` of HBM's rate; ``store``: it writes. With the memory to itself it takes ``alone`` cycles; ``overlap``
+    before its end the pipe goes on.
     """
 
     pipe: int
@@ -52,6 +53,8 @@ class Row(NamedTuple):
     cap: int = 0
     hbm: int = 0
     alone: int = 0
+    store: int = 0
+    overlap: int = 0
 
 
 class Segment(NamedTuple):
@@ -162,6 +165,8 @@ class _Lowering:
             cap=demand.cap,
             hbm=demand.hbm,
             alone=transfer.alone_cycles,
+            store=demand.store,
+            overlap=transfer.overlap_cycles,
         )
 
     def _flag(self, instruction: Instruction) -> int:

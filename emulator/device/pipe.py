@@ -1,15 +1,23 @@
-"""The pipes of a core: each an in-order queue with a process that works it off."""
+"""The pipes of a core: each an in-order queue with a process that works it off.
+
+Each pipe keeps a clock of its own: the cycle up to which its time is accounted for. It runs ahead of SimPy's
+clock as long as it knows when what it needs is there (an instruction was issued, a flag was raised), so an
+instruction is no event. What makes SimPy's clock move are the transfers, for which all pipes compete.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from emulator.device.timeline import PipeTotals, Reason, Span
+from emulator.device.flag import Event
+from emulator.device.lower import overlap
+from emulator.device.timeline import Account, PipeTotals, Reason
 from kernel.program import Instruction, Region
 from socs.isa import Op, Pipe
 
@@ -19,177 +27,256 @@ if TYPE_CHECKING:
 Process = Generator[simpy.Event, Any, None]
 
 
-class Entry:
-    """An instruction in a queue, with the tile it belongs to (a label; timing never reads it)."""
+class Step:
+    """An instruction with what is looked up to run it."""
 
-    __slots__ = ("instruction", "tile")
-
-    def __init__(self, instruction: Instruction, tile: int) -> None:
+    def __init__(self, instruction: Instruction, core: Core) -> None:
+        costs, pipe = core.costs, instruction.pipe
         self.instruction = instruction
-        self.tile = tile
+        self.unit = core.units[pipe]
+        self.label = str(instruction.op)
+        self.tile = instruction.tile
+        self.issue_cycles = 0 if pipe is Pipe.S else costs.issue()
+        self.event: Event | None = None
+        self.raises = instruction.op is Op.SET_FLAG
+        self.cycles = 0
+        if instruction.flag is not None:
+            self.event = core.event(instruction.flag)
+            self.waiting = self.unit.account(Reason.FLAG, self.event.name)
+            self.cycles = costs.set_flag() if self.raises else costs.wait_flag()
+        elif pipe is Pipe.S:
+            self.cycles = costs.scalar(instruction)
+        elif pipe is Pipe.V:
+            self.vector = costs.vector(instruction)
+        else:
+            self.transfer = costs.transfer(instruction, core.blocks)
+        self._touched: dict[Step, bool] = {}
+
+    def touches(self, other: Step) -> bool:
+        """Whether it reads or writes what ``other`` writes, both being vector instructions."""
+        known = self._touched.get(other)
+        if known is None:
+            written = other.instruction.dst
+            assert isinstance(written, Region)
+            own = [r for r in self.instruction.operands() if isinstance(r, Region)]
+            known = self._touched[other] = any(overlap(region, written) for region in own)
+        return known
 
 
-class Log:
-    """Writes one pipe's spans. ``since`` is where the current one began, on the launch's clock."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a program: ``steps``, ``trips`` times over, each covering ``tiles`` tiles."""
 
-    def __init__(self, core: Core, pipe: Pipe) -> None:
-        self._core = core
-        self._pipe = pipe
-        self.totals = PipeTotals()
-        self.since = 0
+    steps: tuple[Step, ...]
+    trips: int
+    tiles: int
+    loop: bool
 
-    def begin(self) -> None:
-        self.since = self._core.device.now
-
-    def end(
-        self,
-        reason: Reason,
-        entry: Entry | None = None,
-        *,
-        label: str = "",
-        detail: str = "",
-        cycles: int | None = None,
-    ) -> None:
-        """Close a span that began at ``since`` after ``cycles`` (default: now); the next begins there."""
-        stop = self._core.device.now if cycles is None else self.since + cycles
-        if stop > self.since:
-            label = label or (str(entry.instruction.op) if entry else str(reason))
-            self.totals.cycles[reason, detail] += stop - self.since
-            self._core.device.timeline.add(
-                Span(
-                    self._core.index,
-                    self._pipe,
-                    label,
-                    entry.tile if entry else -1,
-                    self.since,
-                    stop,
-                    reason,
-                    detail,
-                )
-            )
-        self.since = stop
+    def of(self, unit: PipeUnit) -> Part:
+        """What of it runs on ``unit``."""
+        return Part(tuple(s for s in self.steps if s.unit is unit), self.trips, self.tiles, self.loop)
 
 
 class PipeUnit(ABC):
-    """What all pipes share: the queue, flags, the log, and a state that says all about the future."""
+    """What all pipes share: the queue, flags, the account of time, and a state that says all about the
+    future."""
 
     def __init__(self, core: Core, pipe: Pipe) -> None:
         self.core = core
-        self.env = core.device.env
+        self.device = core.device
         self.pipe = pipe
-        self.log = Log(core, pipe)
-        self.queue: deque[Entry | None] = deque()
-        self.current: Entry | None = None
-        self.finished = False
+        self.clock = 0
+        self.instructions = 0
         self.doing = "idle"
-        self.until = 0
-        self._arrival: simpy.Event | None = None
-        self._room: simpy.Event | None = None
+        self.finished = False
+        self.current: Step | None = None
+        # Where in the program it is: a part, a trip of it, and the tile with which that trip begins.
+        self.part = 0
+        self.trip = 0
+        self.first_tile = 0
+        # The queue, filled by S and emptied by the pipe: cycles at which the instructions in it were issued.
+        # Places in it that nobody has had yet, and the cycles at which others became free.
+        self.queue: deque[int] = deque()
+        self.places = core.costs.queue_depth()
+        self.freed: deque[int] = deque()
+        self.arrival: simpy.Event | None = None
+        self.room: simpy.Event | None = None
+        self.accounts: dict[tuple[Reason, str], Account] = {}
+        self.executing = self.account(Reason.EXECUTE)
+        self.queueing: Account  # of S, while the queue is full
+        self._issuing = self.account(Reason.ISSUE)
+        self._write_span = core.device.timeline.write
 
-    def push(self, entry: Entry | None) -> None:
-        self.queue.append(entry)
-        if self._arrival is not None:
-            self._arrival.succeed()
-            self._arrival = None
+    def account(self, reason: Reason, detail: str = "") -> Account:
+        """The account of that name, opened if need be."""
+        key = (reason, detail)
+        if key not in self.accounts:
+            self.accounts[key] = Account(self.core.index, self.pipe, reason, detail)
+        return self.accounts[key]
 
-    def room(self) -> simpy.Event:
-        """An event that fires when an entry leaves the queue."""
-        self._room = self.env.event()
-        return self._room
+    def spend(self, cycles: int, account: Account, label: str, tile: int = -1) -> None:
+        """Time passes on this pipe."""
+        start = self.clock
+        self.clock = stop = start + cycles
+        account.cycles += cycles
+        self._write_span((account, label, tile, start, stop))
 
-    def hold(self, cycles: int, doing: str) -> simpy.Event:
-        """Time passes; ``doing`` and ``until`` tell the state."""
-        self.doing, self.until = doing, int(self.env.now) + cycles
-        return self.env.timeout(cycles)
+    def totals(self) -> PipeTotals:
+        """What its time has gone into."""
+        spent = {key: account.cycles for key, account in self.accounts.items() if account.cycles}
+        return PipeTotals(Counter(spent), self.instructions)
 
-    def state(self) -> tuple[object, ...]:
-        if self.finished:
-            return ()
-        now = int(self.env.now)
-        return (
-            self.doing,
-            self.until - now if self.until > now else 0,
-            id(self.current.instruction) if self.current else 0,
-            tuple(id(e.instruction) if e else 0 for e in self.queue),
-        )
+    # ---- the process -------------------------------------------------------------------------------
 
     def run(self) -> Process:
-        while True:
-            if not self.queue:
-                self.doing, self.current = "idle", None
-                self._arrival = self.env.event()
-                yield self._arrival
-                self.log.end(Reason.ISSUE)
-            self.current = self.queue.popleft()
-            if self._room is not None:
-                self._room.succeed()
-                self._room = None
-            if self.current is None:
-                break
-            yield from self.dispatch(self.current)
-        yield from self.drain()
-        self.finished = True
-        self.core.pipe_done()
+        queue = self.queue
+        for number, whole in enumerate(self.core.parts):
+            part = whole.of(self)
+            self.part, self.trip = number, 0
+            while part.steps and self.trip < part.trips:
+                self.first_tile = self.trip * part.tiles
+                for step in part.steps:
+                    if not queue:
+                        yield self.idle()
+                    self.start_on(queue.popleft())
+                    self.current = step
+                    self.freed.append(self.clock)
+                    if self.room is not None:
+                        self.room.succeed()
+                        self.room = None
+                    self.instructions += 1
+                    if step.event is None:
+                        done = self.execute(step)
+                        if done is not None:
+                            yield done
+                            self.complete(step)
+                    elif step.raises:
+                        self.raise_flag(step)
+                    elif step.event.raised:
+                        self.take_flag(step)
+                    else:
+                        self.doing = "flag"
+                        yield step.event.awaited()
+                        self.take_flag(step)
+                self.trip += 1
+        if not queue:
+            yield self.idle()
+        self.start_on(queue.popleft())
+        self.drain("execute", -1)
+        self.doing, self.finished = "finished", True
 
-    def dispatch(self, entry: Entry) -> Process:
-        self.log.totals.instructions += 1
-        self.core.device.timeline.simulated_instructions += 1
-        if entry.instruction.op is Op.SET_FLAG:
-            yield from self.set_flag(entry)
-        elif entry.instruction.op is Op.WAIT_FLAG:
-            yield from self.wait_flag(entry)
-        else:
-            yield from self.execute(entry)
+    def idle(self) -> simpy.Event:
+        """An event that fires when the queue is empty no more."""
+        self.doing = "idle"
+        self.arrival = self.device.env.event()
+        return self.arrival
 
-    def set_flag(self, entry: Entry) -> Process:
-        yield from self.drain()
-        assert entry.instruction.flag is not None
-        yield self.hold(self.core.costs.set_flag(), "set_flag")
-        self.log.end(Reason.EXECUTE, entry)
-        self.core.flags.set(entry.instruction.flag)
+    def start_on(self, issued: int) -> None:
+        """What was issued at that cycle is next."""
+        if issued > self.clock:
+            self.spend(issued - self.clock, self._issuing, "issue")
 
-    def wait_flag(self, entry: Entry) -> Process:
-        flag = entry.instruction.flag
-        assert flag is not None
-        if not self.core.flags.is_raised(flag):
-            self.doing = "flag"
-            yield self.core.flags.raised(flag)
-            self.log.end(Reason.FLAG, entry, detail=str(flag))
-        self.core.flags.consume(flag)
-        yield self.hold(self.core.costs.wait_flag(), "wait_flag")
-        self.log.end(Reason.EXECUTE, entry)
+    def raise_flag(self, step: Step) -> None:
+        assert step.event is not None
+        tile = step.tile + self.first_tile
+        self.drain(step.label, tile)
+        if step.cycles:
+            self.spend(step.cycles, self.executing, step.label, tile)
+        step.event.set(self.clock)
 
-    def drain(self) -> Process:
-        """Until everything issued has its result written."""
-        yield from ()
+    def take_flag(self, step: Step) -> None:
+        """Go on past a flag that is raised, or will have been at a known cycle."""
+        assert step.event is not None
+        waited = step.event.take(self.clock) - self.clock
+        if waited > 0:
+            self.spend(waited, step.waiting, step.label, step.tile + self.first_tile)
+        if step.cycles:
+            self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
 
     @abstractmethod
-    def execute(self, entry: Entry) -> Process:
-        """Work off an instruction that is no flag."""
+    def execute(self, step: Step) -> simpy.Event | None:
+        """Work off an instruction that is no flag; what it has to wait for before it is complete."""
+
+    def complete(self, step: Step) -> None:  # noqa: B027 (most have nothing to do)
+        """What follows that wait."""
+
+    def drain(self, label: str, tile: int) -> None:  # noqa: B027
+        """Until everything issued has its result written."""
+
+    # ---- skipping ----------------------------------------------------------------------------------
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """All that decides what comes next. What lies before ``now`` is alike: nothing can begin then."""
+        if self.finished:
+            return ()
+        scalar = self.core.scalar
+        return (
+            self.doing,
+            max(self.clock - now, 0),
+            self.current,
+            self.part,
+            # How far it is behind, or how far it has come in a loop that S has left.
+            self.trip - (scalar.trip if scalar.part == self.part else 0),
+            tuple([max(cycle - now, 0) for cycle in self.queue]),
+            # As many places are free as the queue is not full: all but these from now on.
+            tuple([cycle - now for cycle in self.freed if cycle > now]),
+        )
+
+    def shift(self, cycles: int) -> None:
+        """Move all that is to come on in time."""
+        self.queue.extend([self.queue.popleft() + cycles for _ in range(len(self.queue))])
+        self.freed = deque([cycle + cycles for cycle in self.freed])
 
 
 class TransferPipe(PipeUnit):
-    """MTE2 or MTE3: one transfer at a time, at the pace of the slower of its own path and the memory."""
+    """MTE2 or MTE3: one transfer at a time, at the pace of the slower of its own path and the memory.
+
+    The next one may begin ``overlap_cycles`` before the data of the last are there. A flag is raised when
+    they are; the pipe does not wait for that.
+    """
 
     def __init__(self, core: Core, pipe: Pipe) -> None:
         super().__init__(core, pipe)
-        self._started = 0
+        self._owner = (core.index, pipe)
+        self._sharing = self.account(Reason.MEMORY)
+        self._draining = self.account(Reason.EXECUTE, "drain")
+        self._retire = 0
 
-    def state(self) -> tuple[object, ...]:
-        elapsed = int(self.env.now) - self._started if self.doing == "served" else 0
-        return (*super().state(), elapsed)
+    def state(self, now: int) -> tuple[object, ...]:
+        # While a transfer is served, the clock stands still at its start.
+        began = self.clock - now if self.doing == "served" else 0
+        return (*super().state(now), began, max(self._retire - now, 0))
 
-    def execute(self, entry: Entry) -> Process:
-        time = self.core.costs.transfer(entry.instruction, self.core.blocks)
-        self._started = start = int(self.env.now)
+    def shift(self, cycles: int) -> None:
+        super().shift(cycles)
+        self._retire += cycles
+
+    def execute(self, step: Step) -> simpy.Event | None:
         self.doing = "served"
-        yield self.core.device.memory.serve((self.core.index, self.pipe), time.demand, self.core.blocks.count)
-        end = max(start + time.unloaded_cycles, int(self.env.now) + time.stream_latency_cycles)
-        if end > self.env.now:
-            yield self.hold(end - int(self.env.now), "transfer")
-        waited = end - start - time.alone_cycles
-        self.log.end(Reason.EXECUTE, entry, cycles=(end - start) - max(0, waited))
-        self.log.end(Reason.MEMORY, entry)
+        demand, delay = step.transfer.demand, self.clock - self.device.now
+        return self.device.memory.serve(self._owner, demand, self.core.blocks.count, delay)
+
+    def complete(self, step: Step) -> None:
+        time, start, tile = step.transfer, self.clock, step.tile + self.first_tile
+        end = max(start + time.unloaded_cycles, self.device.now + time.stream_latency_cycles)
+        free = max(self.device.now, end - time.overlap_cycles)
+        waited = max(0, end - start - time.alone_cycles)
+        self._retire = max(self._retire, end)
+        self.spend(free - start - waited, self.executing, step.label, tile)
+        if waited:
+            self.spend(waited, self._sharing, step.label, tile)
+
+    def raise_flag(self, step: Step) -> None:
+        assert step.event is not None
+        cycle = max(self.clock, self._retire) + step.cycles
+        if step.cycles:
+            self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
+        step.event.set(cycle)
+
+    def drain(self, label: str, tile: int) -> None:
+        left = self._retire - self.clock
+        if left > 0:
+            self.spend(left, self._draining, label, tile)
 
 
 class VectorPipe(PipeUnit):
@@ -197,33 +284,33 @@ class VectorPipe(PipeUnit):
 
     def __init__(self, core: Core, pipe: Pipe) -> None:
         super().__init__(core, pipe)
+        self._draining = self.account(Reason.EXECUTE, "drain")
         self._retire = 0
-        self._pending: list[Region] = []
+        self._pending: dict[Step, None] = {}
 
-    def state(self) -> tuple[object, ...]:
-        left = self._retire - int(self.env.now)
-        return (*super().state(), max(left, 0), tuple(r.address for r in self._pending) if left > 0 else ())
+    def state(self, now: int) -> tuple[object, ...]:
+        left = max(self._retire - now, 0)
+        return (*super().state(now), left, tuple(self._pending) if left else ())
 
-    def execute(self, entry: Entry) -> Process:
-        instruction = entry.instruction
-        assert isinstance(instruction.dst, Region)
-        touched = [r for r in instruction.operands() if isinstance(r, Region)]
-        if any(_overlap(r, p) for r in touched for p in self._pending):
-            yield from self.drain()
-        time = self.core.costs.vector(instruction)
-        self._retire = max(self._retire, int(self.env.now) + time.retire_cycles)
-        self._pending.append(instruction.dst)
-        yield self.hold(time.issue_cycles, "vector")
-        self.log.end(Reason.EXECUTE, entry)
+    def shift(self, cycles: int) -> None:
+        super().shift(cycles)
+        self._retire += cycles
 
-    def drain(self) -> Process:
-        left = self._retire - int(self.env.now)
+    def execute(self, step: Step) -> simpy.Event | None:
+        tile = step.tile + self.first_tile
+        for earlier in self._pending:
+            if step.touches(earlier):
+                self.drain(step.label, tile)
+                break
+        time = step.vector
+        self._retire = max(self._retire, self.clock + time.retire_cycles)
+        self._pending[step] = None
+        if time.issue_cycles:
+            self.spend(time.issue_cycles, self.executing, step.label, tile)
+        return None
+
+    def drain(self, label: str, tile: int) -> None:
+        left = self._retire - self.clock
         if left > 0:
-            last = self.current
-            yield self.hold(left, "drain")
-            self.log.end(Reason.EXECUTE, last, detail="drain")
+            self.spend(left, self._draining, label, tile)
         self._pending.clear()
-
-
-def _overlap(a: Region, b: Region) -> bool:
-    return any(x0 < y1 and y0 < x1 for x0, x1 in a.spans() for y0, y1 in b.spans())

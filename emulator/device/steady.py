@@ -1,14 +1,13 @@
 """Skipping whole periods of a steady pipeline, exactly.
 
 At the start of a trip of the tile loop the whole state of the device is compared with earlier ones:
-queues, flags, what each pipe is doing and for how much longer, what the memory still owes. When a state
+queues, flags, what each pipe is doing and how far ahead it is, what the memory still owes. When a state
 comes back, what follows is the same as what followed before, as long as the loop goes on. So the loop
-counters are moved by whole periods, the clock with them, and nothing else changes.
+counters are moved by whole periods, all clocks with them, and nothing else changes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,18 +16,19 @@ from emulator.device.timeline import Reason, Repeat
 if TYPE_CHECKING:
     from emulator.device.core import Core
     from emulator.device.device import Device
+    from emulator.device.pipe import PipeUnit
 
 MEMORY = 8192
-"""States remembered. A longer period than this many trips is simply simulated."""
+"""States remembered, the latest. A longer period than this many trips is simply simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
     now: int
     trips: tuple[int, ...]
-    cycles: tuple[Counter[tuple[Reason, str]], ...]
+    cycles: tuple[dict[tuple[Reason, str], int], ...]
     instructions: tuple[int, ...]
-    since: tuple[int, ...]
+    clocks: tuple[int, ...]
     spans: int
 
 
@@ -42,15 +42,17 @@ class Steady:
 
     def check(self, core: Core) -> None:
         """Called by ``core``'s scalar pipe when it is about to begin a trip."""
+        self._device.timeline.trim()
         if not self._enabled or core.scalar.trips_left < 2:
             return
         device = self._device
-        state = (core.index, device.memory.state(), *(c.state() for c in device.cores))
+        state = (core.index, device.memory.state(), *(c.state(device.now) for c in device.cores))
         now = self._snapshot()
-        before = self._seen.get(state)
-        if before is None or not _spans_repeat(before, now):
-            if before is not None or len(self._seen) < MEMORY:
-                self._seen[state] = now
+        before = self._seen.pop(state, None)
+        if before is None or not _clocks_repeat(before, now):
+            self._seen[state] = now
+            if len(self._seen) > MEMORY:
+                del self._seen[next(iter(self._seen))]
             return
         moved = [a - b for a, b in zip(now.trips, before.trips, strict=True)]
         times = min(
@@ -61,16 +63,18 @@ class Steady:
             self._skip(before, now, moved, times)
         self._seen.clear()
 
+    def _units(self) -> list[PipeUnit]:
+        return [unit for core in self._device.cores for unit in core.units.values()]
+
     def _snapshot(self) -> _Seen:
-        cores = self._device.cores
-        logs = [unit.log for core in cores for unit in core.units.values()]
+        units = self._units()
         return _Seen(
             self._device.now,
-            tuple(core.scalar.trip for core in cores),
-            tuple(log.totals.cycles.copy() for log in logs),
-            tuple(log.totals.instructions for log in logs),
-            tuple(log.since for log in logs),
-            len(self._device.timeline.spans),
+            tuple(core.scalar.trip for core in self._device.cores),
+            tuple({key: account.cycles for key, account in unit.accounts.items()} for unit in units),
+            tuple(unit.instructions for unit in units),
+            tuple(unit.clock for unit in units),
+            self._device.timeline.span_count,
         )
 
     def _skip(self, before: _Seen, now: _Seen, moved: list[int], times: int) -> None:
@@ -79,32 +83,35 @@ class Steady:
         shift = times * period
         tiles = {}
         for core, step in zip(device.cores, moved, strict=True):
+            for event in core.events:
+                event.shift(shift)
             if not step:
                 continue
-            assert core.scalar.loop is not None
-            tiles[core.index] = step * core.scalar.loop.tiles
-            core.scalar.trip += times * step
-            # The scalar unit's current entry is in another pipe's queue too: one object, moved once.
-            held = [e for unit in core.units.values() for e in (*unit.queue, unit.current) if e is not None]
-            for entry in {id(e): e for e in held}.values():
-                entry.tile += times * tiles[core.index]
-        logs = [unit.log for core in device.cores for unit in core.units.values()]
-        for log, cycles, instructions, since in zip(
-            logs, before.cycles, before.instructions, before.since, strict=True
+            tiles[core.index] = step * core.parts[core.scalar.part].tiles
+            for unit in core.units.values():
+                if unit.part == core.scalar.part:
+                    unit.trip += times * step
+                    unit.first_tile += times * tiles[core.index]
+        for unit, cycles, instructions, clock in zip(
+            self._units(), before.cycles, before.instructions, before.clocks, strict=True
         ):
-            if log.since != since:
-                log.since += shift
-            for key, total in list(log.totals.cycles.items()):
-                log.totals.cycles[key] += times * (total - cycles[key])
-            log.totals.instructions += times * (log.totals.instructions - instructions)
+            unit.shift(shift)
+            # A pipe that has been waiting all the time still does, from the same cycle on.
+            if unit.clock != clock:
+                unit.clock += shift
+            for key, account in unit.accounts.items():
+                account.cycles += times * (account.cycles - cycles.get(key, 0))
+            skipped = times * (unit.instructions - instructions)
+            unit.instructions += skipped
+            device.timeline.simulated_instructions -= skipped
         device.offset += shift
         device.timeline.repeats.append(Repeat(before.spans, now.spans, times, period, tiles))
 
 
-def _spans_repeat(before: _Seen, now: _Seen) -> bool:
-    """Whether every pipe's open span began one period later than before, or is the same one still open.
+def _clocks_repeat(before: _Seen, now: _Seen) -> bool:
+    """Whether every pipe's clock has moved by one period, or not at all because it waits.
 
     No part of the future, but without it the sums of a period would not be known.
     """
     period = now.now - before.now
-    return all(b - a in (0, period) for a, b in zip(before.since, now.since, strict=True))
+    return all(b - a in (0, period) for a, b in zip(before.clocks, now.clocks, strict=True))

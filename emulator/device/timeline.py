@@ -7,9 +7,10 @@ as :class:`Repeat`, so that the record of a large tensor stays small and still a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, NamedTuple
 
 from socs.isa import Pipe
 
@@ -37,8 +38,7 @@ REASON_TEXT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Cycles [start, end) of one pipe. ``detail``: the flag that was waited for, or ''."""
 
     core: int
@@ -92,6 +92,24 @@ SPAN_LIMIT = 400_000
 """Spans kept; sums go on beyond it."""
 
 
+class Account:
+    """What one pipe of one core has spent its cycles on, for one reason."""
+
+    __slots__ = ("core", "cycles", "detail", "pipe", "reason")
+
+    def __init__(self, core: int, pipe: Pipe, reason: Reason, detail: str = "") -> None:
+        self.core = core
+        self.pipe = pipe
+        self.reason = reason
+        self.detail = detail
+        self.cycles = 0
+
+
+Written = tuple[Account, str, int, int, int]
+"""A span as (account, label, tile, start, end)."""
+_FIELDS = 5
+
+
 @dataclass(slots=True)
 class Timeline:
     """The record of a launch. ``cycles`` is from the start of the task to its end."""
@@ -99,16 +117,36 @@ class Timeline:
     cycles: int = 0
     launch_cycles: int = 0
     cores: list[CoreTimeline] = field(default_factory=list)
-    spans: list[Span] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
     simulated_instructions: int = 0
     truncated: bool = False
+    _written: list[Any] = field(default_factory=list)
+    _spans: list[Span] = field(default_factory=list)
 
-    def add(self, span: Span) -> None:
-        if len(self.spans) < SPAN_LIMIT:
-            self.spans.append(span)
-        else:
+    @property
+    def write(self) -> Callable[[Written], None]:
+        """Keeps a span as it is written, in a flat list: to make a :class:`Span` costs more than to run."""
+        return self._written.extend
+
+    def trim(self) -> None:
+        """Forget the spans beyond the limit."""
+        if self.span_count > SPAN_LIMIT:
+            del self._written[SPAN_LIMIT * _FIELDS :]
             self.truncated = True
+
+    @property
+    def span_count(self) -> int:
+        return len(self._written) // _FIELDS
+
+    @property
+    def spans(self) -> list[Span]:
+        """All spans that are kept."""
+        fresh = iter(self._written[len(self._spans) * _FIELDS :])
+        self._spans += [
+            Span(why.core, why.pipe, label, tile, start, stop, why.reason, why.detail)
+            for why, label, tile, start, stop in zip(*[fresh] * _FIELDS, strict=True)
+        ]
+        return self._spans
 
     @property
     def skipped_cycles(self) -> int:
@@ -125,6 +163,6 @@ class Timeline:
                 shift = time * repeat.cycles
                 for span in self.spans[repeat.first : repeat.last]:
                     tiles = time * repeat.tiles.get(span.core, 0) if span.tile >= 0 else 0
-                    yield replace(
-                        span, start=span.start + shift, end=span.end + shift, tile=span.tile + tiles
+                    yield span._replace(
+                        start=span.start + shift, end=span.end + shift, tile=span.tile + tiles
                     )

@@ -60,7 +60,7 @@ def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
         return
     yield (
         "latency",
-        f"[bold]{result.cycles:,} cycles = {_us(result.time_us)}[/bold], L2 {result.l2}",
+        f"[bold]{result.cycles:,} cycles = {_us(result.time_us)}[/bold], L2 {result.l2}{_without(result)}",
     )
     yield "silicon", result.accuracy.band
     yield (
@@ -99,6 +99,10 @@ def _tiling(tiling: Tiling, result: Result) -> str:
         f"{count:,} {'tile' if count == 1 else 'tiles'} of {tiling.tile_length:,}, "
         f"buffer_num {tiling.buffer_num}{by}"
     )
+
+
+def _without(result: Result) -> str:
+    return f", without {', '.join(result.without)}" if result.without else ""
 
 
 def _us(value: float) -> str:

@@ -36,9 +36,20 @@ SAME_EVERY_TIME = settings(deadline=None, derandomize=True, database=None)
 
 
 def bare(name: str, **numbers: float) -> Soc:
-    """A chip whose blocks start at cycle 0, with other numbers by dotted key (``__`` for the dot)."""
-    nothing = {"launch.task_s": 0, "launch.block_s": 0, "launch.entry_s": 0}
-    return socs.load(name, {**nothing, **{key.replace("__", "."): value for key, value in numbers.items()}})
+    """A chip whose blocks start at cycle 0, whose transfers follow each other, whose L2 takes stores as fast
+    as loads and holds nothing dirty; with other numbers by dotted key (``__`` for the dot)."""
+    soc = socs.load(name)
+    held = {key for key, _ in soc.numbers()}
+    nothing = {f"launch.{key}": 0 for key in soc.launch.model_dump()}
+    nothing |= {
+        f"dma.{way}.{memory}.overlap_cycles": 0 for way in ("load", "store") for memory in ("hbm", "l2")
+    }
+    nothing |= {"memory.l2.dirty_share": 0, "memory.read_cost": 1, "memory.write_cost": 1}
+    nothing |= {
+        "memory.l2.store_bytes_per_s": numbers.get("memory__l2__bytes_per_s", soc.memory.l2.bytes_per_s)
+    }
+    given = {key.replace("__", "."): value for key, value in numbers.items()}
+    return socs.load(name, {key: value for key, value in nothing.items() if key in held} | given)
 
 
 def at(address: int, count: int, dtype: DType = F32) -> LocalTensor:

@@ -231,7 +231,9 @@ def test_element_stores_run_on_the_scalar_unit_at_34_cycles_each() -> None:
 
 
 def test_blocks_start_after_launch_and_entry() -> None:
-    soc = socs.load("Ascend910B3", {"launch.task_s": 1e-6, "launch.block_s": 1e-8, "launch.entry_s": 5e-7})
+    warm = {"launch.cold_code_s": 0, "launch.cold_code_block_s": 0}
+    times = {"launch.task_s": 1e-6, "launch.block_s": 1e-8, "launch.entry_s": 5e-7}
+    soc = socs.load("Ascend910B3", times | warm)
     item = program(lambda core: core.copy_in(at(0, 1024), gm(1024)))
     for cores in (1, 5, 40):
         launch = launch_of(item, counts=(cores,))
@@ -241,6 +243,16 @@ def test_blocks_start_after_launch_and_entry() -> None:
         (load,) = spans(timeline, Pipe.MTE2, "copy_in")
         assert load.start == launched + 900 + 1
         assert timeline.cores[0].pipes[Pipe.V].of(Reason.LAUNCH) == launched
+
+
+def test_code_that_is_not_there_lengthens_the_entry_unless_the_launch_is_hot() -> None:
+    soc = socs.load("Ascend910B3", {"launch.cold_code_s": 1e-6, "launch.cold_code_block_s": 1e-7})
+    item = program(lambda core: core.copy_in(at(0, 64), gm(64)))
+    warm = round(soc.launch.entry_s * soc.clock_hz)
+    for cores in (1, 40):
+        launch = launch_of(item, counts=(cores,))
+        entries = {l2: simulate(launch, soc, l2=l2)[1].entry_cycles for l2 in ("hot", "cold", "dirty")}
+        assert entries == {"hot": warm, "cold": warm + 1800 + 180 * cores, "dirty": warm + 1800 + 180 * cores}
 
 
 def test_launch_cycles_never_fall_with_more_blocks() -> None:

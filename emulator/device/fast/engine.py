@@ -19,7 +19,7 @@ Int = NDArray[np.int64]
 
 # Columns of a row, in the order of emulator.device.lower.Row; _AFTER: the pipe's next row in the same trip.
 _PIPE, _KIND, _ISSUE, _FLAG, _CYCLES, _RETIRE, _DRAINS = range(7)
-_GRAINS, _CAP, _HBM, _ALONE, _STORE, _AFTER = range(7, 13)
+_GRAINS, _CAP, _HBM, _ALONE, _STORE, _OVERLAP, _AFTER = range(7, 14)
 _SET_FLAG, _WAIT_FLAG = 1, 2
 # Columns of a segment; from _STARTS on each pipe's first row in it. A row that does not exist is -1.
 _FIRST, _LAST, _TRIPS, _STARTS = range(4)
@@ -54,7 +54,8 @@ INSTRUCTIONS = 12
 CYCLES = 13
 PIPE_WIDTH = CYCLES + REASONS
 FLAGS_FROM = 4 * PIPE_WIDTH
-"""Where in a group's stretch its flags are; the cycles of waiting for each of them follow."""
+"""Where in a group's stretch its flags are; then the cycles of waiting for each of them, then the cycle at
+which each will be raised, where a transfer has yet to end."""
 
 _S, _V = 0, 2
 # What a pipe is doing.
@@ -238,7 +239,13 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
             after = segments[segment, _STARTS + pipe]
         row = w[me + _ROW] = after
         kind = rows[row, _KIND]
-        if kind == _SET_FLAG:
+        if kind == _SET_FLAG and pipe != _V and left:
+            # The pipe goes on; the flag is raised when the data are there.
+            flag = base + FLAGS_FROM + rows[row, _FLAG]
+            w[flag] += 2 * int(w[flag + 2 * flags] != 0)  # raised twice
+            w[flag + 2 * flags] = now + left + rows[row, _CYCLES]
+            _book(w, me, now, 0, rows[row, _CYCLES], _NOTHING)
+        elif kind == _SET_FLAG:
             _book(w, me, now, left, rows[row, _CYCLES], _RAISE)
         elif kind == _WAIT_FLAG:
             _take(w, me, now, base + FLAGS_FROM + rows[row, _FLAG], flags, rows[row, _CYCLES])
@@ -266,13 +273,15 @@ def _settle(w: Int, stretch: int, many: int, now: int, elapsed: int, rows: Int, 
                 continue
             row, began = w[me + _ROW], w[me + _BEGAN]
             end = max(began + rows[row, _CYCLES], now + rows[row, _RETIRE])
+            free = max(now, end - rows[row, _OVERLAP])
             waited = max(0, end - began - rows[row, _ALONE])
-            w[me + CYCLES + EXECUTE] += end - began - waited
+            w[me + CYCLES + EXECUTE] += free - began - waited
             w[me + CYCLES + MEMORY] += waited
+            w[me + _RETIRES] = max(w[me + _RETIRES], end)
             w[me + _DOING], w[me + _THEN] = _BUSY, _NOTHING
-            w[me + _UNTIL] = w[me + _SINCE] = end
-            due[group] = min(due[group], end)
-            ended = ended or end <= now
+            w[me + _UNTIL] = w[me + _SINCE] = free
+            due[group] = min(due[group], free)
+            ended = ended or free <= now
     return ended
 
 
@@ -315,7 +324,9 @@ def _share(w: Int, stretch: int, now: int, rows: Int, groups: Int, numbers: Int,
 
 
 @njit(cache=True, nogil=True)
-def _probe(w: Int, stretch: int, group: int, now: int, served_to: int, groups: Int, probe: Int) -> None:
+def _probe(
+    w: Int, stretch: int, flags: int, group: int, now: int, served_to: int, groups: Int, probe: Int
+) -> None:
     """All that decides what comes next, without the clock and the trips, into ``probe``."""
     place = 1
     probe[0] = group
@@ -335,21 +346,21 @@ def _probe(w: Int, stretch: int, group: int, now: int, served_to: int, groups: I
             probe[place + 3] = left
             if pipe == _S:
                 probe[place + 4] = w[me + _SEGMENT]
-            elif pipe == _V:
-                probe[place + 4] = max(0, w[me + _RETIRES] - now)
             elif doing == _SERVED:
                 probe[place + 4] = w[me + _LEFT] - (now - served_to) * w[me + _RATE]
             else:
                 probe[place + 4] = 0
+            probe[place + 6] = max(0, w[me + _RETIRES] - now)
             # How far it is behind, or how far it has come in a loop that S has left.
             behind = w[me + _TRIP]
             if w[me + _SEGMENT] == w[base + _SEGMENT]:
                 behind -= w[base + _TRIP]
             probe[place + 5] = behind
-            place += 6
+            place += 7
         for flag in range(groups[other, _FLAGS]):
             probe[place] = w[base + FLAGS_FROM + flag]
-            place += 1
+            probe[place + 1] = max(0, w[base + FLAGS_FROM + 2 * flags + flag] - now)
+            place += 2
 
 
 @njit(cache=True, nogil=True)
@@ -391,6 +402,9 @@ def _skip(before: Int, w: Int, stretch: int, flags: int, times: int, shift: int,
                 w[place] += times * (w[place] - before[place])
         for place in range(base + FLAGS_FROM + flags, base + FLAGS_FROM + 2 * flags):
             w[place] += times * (w[place] - before[place])
+        for place in range(base + FLAGS_FROM + 2 * flags, base + FLAGS_FROM + 3 * flags):
+            if w[place]:
+                w[place] += shift
         if due[group] != _NEVER:
             due[group] += shift
     out[SKIPPED] += shift
@@ -427,7 +441,7 @@ def _limits(rows: Int, segments: Int, groups: Int, numbers: Int, out: Int) -> No
                     mine[pipe] += cycles * times
                     mine[4] += max(cycles, retire) * times
                 else:
-                    mine[pipe] += alone * times
+                    mine[pipe] += (alone - rows[row, _OVERLAP]) * times
                     mine[4] += max(cycles, alone, retire - (-rows[row, _GRAINS] // slowest)) * times
         for place in range(5):
             out[LIMITS + place] = max(out[LIMITS + place], mine[place])
@@ -466,7 +480,7 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
     _limits(rows, segments, groups, numbers, out)
     many = len(groups)
     stretch = len(w) // many
-    flags = (stretch - FLAGS_FROM) // 2
+    flags = (stretch - FLAGS_FROM) // 3
     depth, skip = numbers[QUEUE_DEPTH], numbers[SKIP]
     flows = np.empty((2 * many, FLOW_COLUMNS), np.int64)
     now = numbers[LAUNCH_CYCLES]
@@ -485,7 +499,7 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
 
     kept = next_kept = 0
     room = 32
-    probes = np.empty((room, 1 + many * (24 + flags)), np.int64)
+    probes = np.empty((room, 1 + many * (28 + 2 * flags)), np.int64)
     shots = np.empty((room, len(w) + 1), np.int64)
     probe = np.zeros(probes.shape[1], np.int64)
 
@@ -496,6 +510,10 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
             if due[group] > now:
                 continue
             base = group * stretch
+            for flag in range(base + FLAGS_FROM, base + FLAGS_FROM + flags):
+                if 0 < w[flag + 2 * flags] <= now:
+                    w[flag] += 1
+                    w[flag + 2 * flags] = 0
             moved = True
             while moved:
                 moved = _scalar(w, base, now, rows, segments, groups[group, _END], flags, depth, skip)
@@ -506,6 +524,9 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
             for pipe in range(4):
                 if w[base + PIPE_WIDTH * pipe + _DOING] == _BUSY:
                     soonest = min(soonest, w[base + PIPE_WIDTH * pipe + _UNTIL])
+            for flag in range(base + FLAGS_FROM + 2 * flags, base + FLAGS_FROM + 3 * flags):
+                if w[flag]:
+                    soonest = min(soonest, w[flag])
             due[group] = soonest
         # Rates change once per cycle, after everything of that cycle has happened.
         if through_at <= now or _any_new(w, stretch, many):
@@ -522,7 +543,7 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
                 continue
             released = True
             if segments[w[scalar + _SEGMENT], _TRIPS] - w[scalar + _TRIP] > 2:
-                _probe(w, stretch, group, now, served_to, groups, probe)
+                _probe(w, stretch, flags, group, now, served_to, groups, probe)
                 place = _find(probes, probe, kept, next_kept)
                 times = -1
                 if place >= 0:

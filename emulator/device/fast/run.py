@@ -104,7 +104,7 @@ def _linked(rows: Sequence[Row], first: int) -> tuple[list[tuple[int, ...]], lis
 def run(table: Table, conditions: Conditions, *, skip: bool = True) -> tuple[Timeline, Bounds]:
     """Simulate a table."""
     many = len(table.flags)
-    stretch = engine.FLAGS_FROM + 2 * max(map(len, table.flags))
+    stretch = engine.FLAGS_FROM + 3 * max(map(len, table.flags))
     w, out = np.zeros(many * stretch, np.int64), np.zeros(engine.OUT, np.int64)
     engine.run(table.rows, table.segments, table.groups, _numbers(conditions, skip), w, out)
     report = out.tolist()
@@ -114,7 +114,7 @@ def run(table: Table, conditions: Conditions, *, skip: bool = True) -> tuple[Tim
     for group, flags in enumerate(table.flags):
         own = w[group * stretch : (group + 1) * stretch].tolist()
         pipes = {pipe: _totals(own, place, total) for place, pipe in enumerate(PIPES)}
-        for number, flag in enumerate(flags, start=stretch - (stretch - engine.FLAGS_FROM) // 2):
+        for number, flag in enumerate(flags, start=engine.FLAGS_FROM + (stretch - engine.FLAGS_FROM) // 3):
             if own[number]:
                 pipes[flag.target].cycles[Reason.FLAG, str(flag)] = own[number]
         end = max(own[engine.PIPE_WIDTH * place + engine.DONE_AT] for place in range(len(PIPES)))

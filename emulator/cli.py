@@ -40,7 +40,7 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Replace one number of the chip; may be repeated."),
 ]
 ReductionOption = Annotated[str, typer.Option("--reduction", help="none, mean or sum.")]
-L2Option = Annotated[str, typer.Option("--l2", help="cold or hot: whether the data are in L2 already.")]
+L2Option = Annotated[str, typer.Option("--l2", help="cold, hot or dirty: what L2 holds at the start.")]
 KernelOption = Annotated[str | None, typer.Option("--kernel", help="Another kernel than the chip's own.")]
 # Text, so that what is no number is refused in our words and with its value.
 ReleaseOption = Annotated[
@@ -50,6 +50,10 @@ TileOption = Annotated[str | None, typer.Option("--tile-length", metavar="N", he
 BufferOption = Annotated[str | None, typer.Option("--buffer-num", metavar="N", help="Buffers of a queue.")]
 BlockOption = Annotated[str | None, typer.Option("--block-dim", metavar="N", help="Blocks, one per core.")]
 EngineOption = Annotated[str | None, typer.Option("--engine", help="simpy, or fast: compiled, equal cycles.")]
+WithoutOption = Annotated[
+    list[str] | None,
+    typer.Option("--without", metavar="MECHANISM", help="Switch a mechanism of the timing model off."),
+]
 OpOption = Annotated[
     str, typer.Option("--op", help="Operator: mse_loss_backward, copy, cast, add, sub, mul, div, relu, ...")
 ]
@@ -150,6 +154,7 @@ def run(
         str | None, typer.Option("--backend", help="emulated, or an installed one (ATLAS_EMU_BACKEND).")
     ] = None,
     engine: EngineOption = None,
+    without: WithoutOption = None,
     overrides: SetOption = None,
 ) -> None:
     """Tensors in; the result that the chip writes, its latency and the reason for it out."""
@@ -182,6 +187,7 @@ def run(
             tiling=_tiling(tile_length, buffer_num, block_dim),
             l2=l2,
             engine=engine,
+            without=without or (),
             reduction=reduction,
             overflow=overflow,
             bits=bits,
@@ -224,6 +230,7 @@ def predict(
     buffer_num: BufferOption = None,
     block_dim: BlockOption = None,
     engine: EngineOption = None,
+    without: WithoutOption = None,
     trace: TraceOption = None,
     report: ReportOption = None,
     as_json: JsonOption = False,
@@ -258,6 +265,7 @@ def predict(
             release=release,
             tiling=_tiling(tile_length, buffer_num, block_dim),
             engine=engine,
+            without=without or (),
         )
         progress.step("writing")
         written = _write(result, None, trace, report)
@@ -315,6 +323,7 @@ def validate(
     from emulator.report.save import save_report
     from emulator.report.validation import validation_report
     from emulator.validation import bands, compare, document, shipped, summaries
+    from emulator.validation.calibrate import fitted_ids
 
     _check_outputs(None, write_bands, report, (csv,))
     source, name = (csv, str(csv)) if csv is not None else (shipped.MEASUREMENTS, shipped.NAME)
@@ -335,7 +344,8 @@ def validate(
     if report is not None:
         save_report(report, text)
     if write_bands is not None:
-        files.write_text_atomic(write_bands, bands.bands_text(bands.bands(compared)))
+        fitted = fitted_ids(compared, shipped.CALIBRATION) if csv is None else ()
+        files.write_text_atomic(write_bands, bands.bands_text(bands.bands(compared, fitted)))
     if as_json:
         for part in document.document(compared, figures, name):
             _out(part)
@@ -386,7 +396,7 @@ def calibrate(
     _check_outputs(None, output, report, (csv, Path(soc) if soc.lower().endswith(".toml") else None))
     chip = api.soc(soc)
     source, name = (csv, str(csv)) if csv is not None else (shipped.MEASUREMENTS, shipped.NAME)
-    recipe = calibration.recipe(chip.name, shipped.CALIBRATION) if csv is None else {}
+    recipe = calibration.recipes(shipped.CALIBRATION).get(chip.name, {}) if csv is None else {}
     with Steps(2) as progress:
         progress.step("reading")
         found = compare.measure(source, soc=chip, l2=compare.stated(l2))

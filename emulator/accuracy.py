@@ -64,6 +64,7 @@ def _nearest(operator: str, size: str, l2: str) -> Iterator[tuple[str, str, str,
 def _known(soc: Soc, row: Validation, time_us: float, *, same: bool) -> Accuracy:
     low_us, high_us = time_us * (1 + row.low), time_us * (1 + row.high)
     off = f"{row.low:+.1%} .. {row.high:+.1%}"
+    fitted = f", {row.fitted} of which its numbers were fitted to," if row.fitted else ""
     nearest = "" if same else ", the nearest kind that was measured"
     return Accuracy(
         validated=True,
@@ -71,8 +72,8 @@ def _known(soc: Soc, row: Validation, time_us: float, *, same: bool) -> Accuracy
         worst_error=row.worst_error,
         median_error=row.median_error,
         text=(
-            f"{row.rows} measured rows on {soc.name} ({kind_text(row)}{nearest}) were {off} off what was "
-            f"predicted: median error {row.median_error:.1%}, worst {row.worst_error:.1%}"
+            f"{row.rows} measured rows on {soc.name} ({kind_text(row)}{nearest}){fitted} were {off} off what "
+            f"was predicted: median error {row.median_error:.1%}, worst {row.worst_error:.1%}"
         ),
         band=(
             f"{low_us:,.2f} to {high_us:,.2f} µs ({off}) on {row.rows:,} measured rows of "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,16 +28,19 @@ OUTSIDE = 0.05
 """Share of the rows beyond either end of a band: none of fewer than 20."""
 
 
-def bands(of: Comparison) -> dict[str, list[dict[str, Any]]]:
+def bands(of: Comparison, fitted: Collection[str] = ()) -> dict[str, list[dict[str, Any]]]:
     """The entries of ``Soc.validation`` for every chip with enough rows of the vendor's kernels.
 
     Rows whose state of L2 is not known speak of hot and of cold predictions alike, apart from the others.
+    ``fitted``: ids of rows that the chips' numbers were fitted to.
     """
     socs = labels(of, lambda case: case.soc)
+    known = set(fitted)
+    mark = np.array([identity in known for identity in of.ids], dtype=bool)
     return {
         name: found
         for place, name in enumerate(socs.names)
-        if (found := list(_of_chip(of, of.vendor & (socs.places == place), _ref(of, name))))
+        if (found := list(_of_chip(of, of.vendor & (socs.places == place), mark, _ref(of, name))))
     }
 
 
@@ -50,7 +53,7 @@ def bands_text(found: dict[str, list[dict[str, Any]]]) -> str:
     return "{\n" + ",\n".join(chips) + "\n}\n"
 
 
-def _of_chip(of: Comparison, mask: Mask, ref: str) -> Iterator[dict[str, Any]]:
+def _of_chip(of: Comparison, mask: Mask, fitted: Mask, ref: str) -> Iterator[dict[str, Any]]:
     operators, sizes = labels(of, lambda case: case.operator), size_labels(of)
     for state, l2 in enumerate(STATES):
         for known in (True, False):
@@ -65,6 +68,7 @@ def _of_chip(of: Comparison, mask: Mask, ref: str) -> Iterator[dict[str, Any]]:
                             "l2": l2,
                             "l2_known": known,
                             **_figures(of.measured[rows] / predicted[rows]),
+                            "fitted": int((rows & fitted).sum()),
                             "ref": ref,
                         }
 

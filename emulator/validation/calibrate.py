@@ -37,16 +37,22 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """``fit``, its statistics before and after, and the ids of the rows that were left out of it."""
+    """``fit`` of ``calls`` calls, its statistics before and after, and the ids of the rows that went into it
+    and of those that were left out on purpose."""
 
     soc: Soc
     fit: Fit
     calls: int
-    rows: int
+    fitted: tuple[str, ...]
     kernels: tuple[str, ...]
     excluded: tuple[str, ...]
     before: Side
     after: Side
+
+    @property
+    def rows(self) -> int:
+        """Rows that were fitted."""
+        return len(self.fitted)
 
 
 def calibrate(
@@ -78,7 +84,7 @@ def calibrate(
         soc,
         result,
         len(of),
-        of.rows,
+        tuple(identity for one in of.all for identity in one.ids),
         tuple(kernels),
         tuple(identity for identity in found.ids if identity in set(exclude)),
         _side(found, soc, fitted, chosen),
@@ -88,16 +94,33 @@ def calibrate(
 
 def calibrated_text(of: Calibration, extends: str, source: str) -> str:
     """The TOML file of a calibration. ``extends``: name or path of the chip; ``source``: the file fitted."""
-    made = bands(of.after.of).get(of.soc.name, [])
+    made = bands(of.after.of, of.fitted).get(of.soc.name, [])
     by = "; ".join(of.after.of.of.sources.get(of.soc.name, ()))
     ref = f"fitted to {of.rows} rows of {source}" + (f" ({by})" if by else "")
     return chip_text(of.soc, extends, of.fit.numbers, ref=ref, validation=made)
 
 
-def recipe(soc: str, path: Path) -> dict[str, Any]:
-    """How the shipped numbers of a chip come out of the shipped rows: ``exclude``, ``kernels``, ``keys``."""
+def recipes(path: Path) -> dict[str, dict[str, Any]]:
+    """How the shipped numbers of chips come out of the shipped rows, by chip: ``exclude`` (ids), ``kernels``
+    (kinds) and ``free`` (keys), each where it is not the default of :func:`calibrate`."""
     found: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
-    return found.get(soc, {})
+    return found
+
+
+def fitted_ids(of: Comparison, path: Path) -> set[str]:
+    """The rows of a comparison that the chips with a recipe in ``path`` were fitted to."""
+    found = set()
+    known = recipes(path)
+    for identity, place in zip(of.ids, of.case.tolist(), strict=True):
+        case = of.of.cases[place]
+        how = known.get(case.soc)
+        if (
+            how is not None
+            and case.kernel in how.get("kernels", (VENDOR,))
+            and identity not in how.get("exclude", ())
+        ):
+            found.add(identity)
+    return found
 
 
 def _free(soc: Soc, keys: Collection[str]) -> tuple[Free, ...]:

@@ -16,7 +16,7 @@ from emulator.validation.cells import Unusable, duration_us
 from emulator.validation.columns import RawRow
 from emulator.validation.naive import naive_us
 from emulator.validation.reading import Broken, opened
-from emulator.validation.timing import STATES, check_engine, time_of
+from emulator.validation.timing import BAND, STATES, check_engine, time_of
 from socs import load
 from socs.errors import AtlasError
 from socs.spec import Soc
@@ -28,6 +28,10 @@ HOT, COLD, TRACE, UNKNOWN = range(4)
 STATE_NAMES = (*STATES, "trace", "unknown")
 """``trace``: somewhere in a larger run; like ``unknown`` it leaves open what L2 held."""
 _STATES = {name: state for state, name in enumerate(STATE_NAMES)}
+
+_PREDICTED = (*STATES, BAND[1])
+_DIRTY = 2
+"""Its place in the states that are predicted."""
 
 MAX_REASONS = 100
 """Reasons that are counted apart; a file may hold a million unknown operators."""
@@ -114,10 +118,10 @@ class Measured:
 class Comparison:
     """Predictions beside measurements, in microseconds, as columns.
 
-    ``predicted`` of a row whose state of L2 is not known is the geometric mean of ``hot`` and ``cold``; of
-    the others only the state that was measured is predicted, the other is NaN. ``bound`` is that of the
-    faster state. ``naive`` and ``nbytes``: the baseline and the bytes of the tensors. ``case`` and ``state``
-    as in :class:`Measured`.
+    ``predicted`` of a row whose state of L2 is not known is the geometric mean of ``hot`` and ``cold``, where
+    cold means dirty (:data:`emulator.validation.timing.BAND`); of the others only the state that was measured
+    is predicted, the other is NaN. ``bound`` is that of the faster state. ``naive`` and ``nbytes``: the
+    baseline and the bytes of the tensors. ``case`` and ``state`` as in :class:`Measured`.
     """
 
     of: Measured
@@ -233,11 +237,13 @@ def check_usable(found: Measured, usable: int, path: Path) -> None:
 def compare(found: Measured, *, engine: str | None = None, progress: Progress | None = None) -> Comparison:
     """Predict every call that was measured, once for each state of L2 that some row needs."""
     chosen = check_engine(engine)
-    needed = np.zeros((2, len(found.cases)), dtype=bool)
-    for state in (HOT, COLD):
-        needed[state, found.case[(found.state == state) | (found.state > COLD)]] = True
-    us = np.full((2, len(found.cases)), np.nan)
-    bound = np.full((2, len(found.cases)), np.nan)
+    needed = np.zeros((len(_PREDICTED), len(found.cases)), dtype=bool)
+    for state, band in ((HOT, True), (COLD, False), (_DIRTY, True)):
+        needed[state, found.case[(found.state == state) & (state <= COLD) | (found.state > COLD) & band]] = (
+            True
+        )
+    us = np.full(needed.shape, np.nan)
+    bound = np.full(needed.shape, np.nan)
     naive = np.full(len(found.cases), np.nan)
     nbytes = np.zeros(len(found.cases), dtype=np.int64)
     failed: dict[int, Unusable] = {}
@@ -249,9 +255,9 @@ def compare(found: Measured, *, engine: str | None = None, progress: Progress | 
         naive[index] = naive_us(soc, int(nbytes[index]))
         try:
             plan = plan_of(case, soc)
-            for state in (HOT, COLD):
+            for state, l2 in enumerate(_PREDICTED):
                 if needed[state, index]:
-                    time = time_of(plan, STATES[state], chosen)
+                    time = time_of(plan, l2, chosen)
                     us[state, index], bound[state, index] = time.us, time.bound_us
         except Unusable as error:
             failed[index] = error
@@ -275,10 +281,10 @@ def _joined(
     engine: str,
 ) -> Comparison:
     case, state = found.case[keep], found.state[keep]
-    hot = np.where(state != COLD, us[HOT, case], np.nan)
-    cold = np.where(state != HOT, us[COLD, case], np.nan)
-    both = np.sqrt(us[HOT, case] * us[COLD, case])
     band = state > COLD
+    hot = np.where(state != COLD, us[HOT, case], np.nan)
+    cold = np.where(state != HOT, np.where(band, us[_DIRTY, case], us[COLD, case]), np.nan)
+    both = np.sqrt(us[HOT, case] * us[_DIRTY, case])
     return Comparison(
         of=found,
         ids=[identity for identity, kept in zip(found.ids, keep.tolist(), strict=True) if kept],
@@ -287,7 +293,7 @@ def _joined(
         hot=hot,
         cold=cold,
         bound=np.where(
-            band, np.fmin(bound[HOT, case], bound[COLD, case]), bound[np.minimum(state, COLD), case]
+            band, np.fmin(bound[HOT, case], bound[_DIRTY, case]), bound[np.minimum(state, COLD), case]
         ),
         naive=naive[case],
         nbytes=nbytes[case],

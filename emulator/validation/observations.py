@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from emulator.validation.cases import plan_of
 from emulator.validation.cells import Unusable
 from emulator.validation.compare import COLD, Measured
-from emulator.validation.timing import STATES, time_on
+from emulator.validation.timing import BAND, STATES, time_on
 from kernel.program import Launch
 from socs.spec import Soc
 
@@ -39,7 +39,7 @@ class Observations:
     def __init__(self, observations: Sequence[Observation], engine: str) -> None:
         self.all = tuple(observations)
         self._engine = engine
-        self._states = [STATES if one.l2 is None else (one.l2,) for one in self.all]
+        self._states = [BAND if one.l2 is None else (one.l2,) for one in self.all]
 
     def __len__(self) -> int:
         return len(self.all)
@@ -70,7 +70,7 @@ class Observations:
     def residual(self, place: int, log_times: tuple[float, ...]) -> float:
         """How far observation ``place`` is from its prediction, in logarithms; above 0 predicts too long.
 
-        Where the state of L2 is not known: the distance from the band between hot and cold, and a little of
+        Where the state of L2 is not known: the distance from the band between hot and dirty, and a little of
         that from its middle.
         """
         measured = self.all[place].log_measured
@@ -105,7 +105,7 @@ def observations(
         try:
             plan = plan_of(found.cases[case], soc)
             assert plan.launch is not None
-            for one in STATES if l2 is None else (l2,):
+            for one in BAND if l2 is None else (l2,):
                 time_on(plan.launch, soc, one, engine)
         except Unusable:
             continue

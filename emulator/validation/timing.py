@@ -14,6 +14,10 @@ from socs.spec import Soc
 
 STATES = ("hot", "cold")
 
+BAND = ("hot", "dirty")
+"""The states between which a launch lies of which nothing is known: at best the same one ran before it, at
+worst others did that left L2 full of what they wrote."""
+
 DEFAULT_ENGINE = "simpy"
 """As of ``predict``."""
 

@@ -14,8 +14,9 @@ import emulator
 import socs
 from emulator.accuracy import Accuracy
 from emulator.validation.bands import bands, bands_text
+from emulator.validation.calibrate import fitted_ids
 from emulator.validation.compare import Comparison, compare, measure
-from emulator.validation.shipped import MEASUREMENTS
+from emulator.validation.shipped import CALIBRATION, MEASUREMENTS
 
 BANDS = Path(socs.__file__).parent / "data" / "validation.json"
 CHIP = "Ascend910B4-1"
@@ -33,7 +34,9 @@ def accuracy(l2: str = "hot", **options: object) -> Accuracy:
 
 def test_the_bands_that_come_with_the_chips_are_made_from_the_rows_that_do() -> None:
     """After a change of timing: ``atlas-emu validate --write-bands socs/data/validation.json``."""
-    assert BANDS.read_text(encoding="utf-8") == bands_text(bands(shipped()))
+    assert BANDS.read_text(encoding="utf-8") == bands_text(
+        bands(shipped(), fitted_ids(shipped(), CALIBRATION))
+    )
 
 
 def test_a_band_holds_the_rows_that_it_speaks_of() -> None:
@@ -59,6 +62,18 @@ def test_the_five_percent_furthest_out_on_each_side_are_outside(tmp_path: Path, 
     (entry,) = (one for one in bands(of)[CHIP] if "any" not in (one["operator"], one["size"]))
     ordered = sorted(of.measured / of.predicted)
     assert [entry["low"], entry["high"]] == pytest.approx([ordered[cut] - 1, ordered[-1 - cut] - 1], abs=1e-4)
+
+
+def test_a_band_says_how_many_of_its_rows_were_fitted() -> None:
+    entries = json.loads(BANDS.read_text(encoding="utf-8"))[CHIP]
+    mse = [one for one in entries if one["operator"] == "mse_loss_backward" and one["l2"] == "hot"]
+    assert {one["size"]: (one["rows"], one["fitted"]) for one in mse} == {
+        "any": (12, 10),
+        "below 1 MiB": (4, 2),
+        "1 to 64 MiB": (4, 4),
+        "64 MiB and more": (4, 4),
+    }
+    assert "4 of which its numbers were fitted to" in accuracy().text
 
 
 def test_two_rows_make_no_band(tmp_path: Path) -> None:

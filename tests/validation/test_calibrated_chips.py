@@ -12,7 +12,7 @@ from measured_files import write
 
 import emulator
 import socs
-from emulator.validation.calibrate import Calibration, calibrate, calibrated_text, recipe
+from emulator.validation.calibrate import Calibration, calibrate, calibrated_text, recipes
 from emulator.validation.compare import measure
 from emulator.validation.fit import fit
 from emulator.validation.free import FREE, free_of, number, with_numbers
@@ -114,6 +114,7 @@ def test_the_file_is_the_chip_that_was_fitted(tmp_path: Path, calibration: Calib
     # How far predictions with these numbers are from the rows goes with them.
     assert {(one.operator, one.l2) for one in soc.validation} >= {("mse_loss_backward", "hot")}
     assert all(one.worst_error < 0.02 for one in soc.validation)
+    assert all(one.fitted == one.rows for one in soc.validation)
     found = emulator.predict("mse_loss_backward", soc=soc, shape=(64, 64), dtype="float32", l2="hot")
     assert found.accuracy.validated
 
@@ -297,12 +298,11 @@ def test_replaced_numbers_keep_their_kind_and_their_sources() -> None:
 
 def test_the_recipes_of_the_shipped_numbers_name_rows_and_numbers_that_there_are() -> None:
     ids = set(measure(MEASUREMENTS).ids)
-    for name in tomllib.loads(CALIBRATION.read_text()):
-        chip, found = socs.load(name), recipe(name, CALIBRATION)
+    for name, found in recipes(CALIBRATION).items():
+        chip = socs.load(name)
         assert set(found) <= {"exclude", "kernels", "free"}
         assert set(found.get("exclude", ())) <= ids
         assert set(found.get("free", ())) <= {free.key for free in free_of(chip)}
-    assert recipe("Ascend310P3", CALIBRATION) == {}
 
 
 def test_scipy_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

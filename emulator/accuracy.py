@@ -34,9 +34,11 @@ class Accuracy:
     same_kind: bool = False
 
 
-def accuracy_of(plan: Plan, l2: str, time_us: float) -> Accuracy:
-    """What is known of predictions like that of ``time_us`` for ``plan``."""
+def accuracy_of(plan: Plan, l2: str, time_us: float, *, whole: bool = True) -> Accuracy:
+    """What is known of predictions like that of ``time_us`` for ``plan``. ``whole``: by all mechanisms."""
     soc = plan.soc
+    if not whole:
+        return _unknown("predictions without a mechanism were never compared with silicon")
     if plan.stand_in_for is not None or (plan.tiling is not None and plan.tiling.chosen_by == "user"):
         return _unknown("predictions for a kernel or tiling of one's own were never compared with silicon")
     if not soc.validation or plan.launch is None:
@@ -54,7 +56,8 @@ def accuracy_of(plan: Plan, l2: str, time_us: float) -> Accuracy:
 
 def _nearest(operator: str, size: str, l2: str) -> Iterator[tuple[str, str, str, bool]]:
     """Kinds from the nearest on. Size decides what a launch spends its time on, so it is given up last."""
-    others = [(state, True) for state in ("cold", "hot") if state != l2]
+    states = [state for state in ("cold", "dirty", "hot") if state != l2]
+    others = [(state, known) for known in (True, False) for state in states]
     for width in (size, ANY):
         for state, known in ((l2, True), (l2, False), *others):
             for name in (operator, ANY):

@@ -227,7 +227,7 @@ class Validation(Model):
 
     operator: str
     size: str
-    l2: Literal["hot", "cold"]
+    l2: Literal["hot", "cold", "dirty"]
     l2_known: bool
     rows: Positive
     low: Annotated[float, Field(gt=-1, allow_inf_nan=False)]

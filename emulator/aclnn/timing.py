@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from emulator.aclnn.codes import DTYPE_NAMES
 from emulator.aclnn.route import Route
 from emulator.device.device import simulate
-from kernel.surrounding import cast, copy
 from kernel.layout import Layout, contiguous_strides
+from kernel.surrounding import cast, copy
 from socs.isa import DType
 from socs.spec import Soc
 

@@ -38,8 +38,8 @@ class Row(NamedTuple):
     transfer, alone and unloaded. ``retire``: of a vector instruction, until its result is there; of a
     transfer, what passes after the memory has served it. ``drains``: whether it touches what an earlier one
     may still have to write. A transfer asks the memory for ``grains``, at most ``cap`` per cycle, each taking
-    ``hbm`` of HBM's rate; ``store``: it writes. With the memory to itself it takes ``alone`` cycles; ``overlap``
-    before its end the pipe goes on.
+    ``hbm`` of HBM's rate; ``store``: it writes. With the memory to itself it takes ``alone`` cycles, and
+    ``overlap`` before its end the pipe goes on.
     """
 
     pipe: int

@@ -154,7 +154,7 @@ def trace_table(sections: Mapping[str, Mapping[str, Band]]) -> list[RenderableTy
     """Title, legend and table of rows whose state of L2 is not known, by section and name."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("", no_wrap=True)
-    for name in ("n", "inside", "cold/hot", "median", "bias", "worst", "tau", "<bound", "naive"):
+    for name in ("n", "inside", "dirty/hot", "median", "bias", "worst", "tau", "<bound", "naive"):
         table.add_column(name, justify="right", no_wrap=True)
     for head, rows in sections.items():
         if head:
@@ -172,8 +172,8 @@ def trace_table(sections: Mapping[str, Mapping[str, Band]]) -> list[RenderableTy
                 *cells[6:],
             )
     explained = (
-        ("inside", "share of rows measured between the hot and the cold prediction, %"),
-        ("cold/hot", "median width of that band: the cold prediction over the hot one"),
+        ("inside", "share of rows measured between the hot and the dirty prediction, %"),
+        ("dirty/hot", "median width of that band: with L2 full of others' writes, over hot"),
     )
     return [Text(), Text(TRACE_SCOPE, style="bold"), _legend(explained), Whole(table)]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from emulator.accuracy import ANY
 from emulator.validation.compare import COLD, HOT, Comparison
 from emulator.validation.summaries import labels, size_labels
-from emulator.validation.timing import STATES
+from emulator.validation.timing import BAND, STATES
 
 Mask = NDArray[np.bool_]
 
@@ -31,7 +31,7 @@ OUTSIDE = 0.05
 def bands(of: Comparison, fitted: Collection[str] = ()) -> dict[str, list[dict[str, Any]]]:
     """The entries of ``Soc.validation`` for every chip with enough rows of the vendor's kernels.
 
-    Rows whose state of L2 is not known speak of hot and of cold predictions alike, apart from the others.
+    Rows whose state of L2 is not known speak of hot and of dirty predictions alike, apart from the others.
     ``fitted``: ids of rows that the chips' numbers were fitted to.
     """
     socs = labels(of, lambda case: case.soc)
@@ -55,8 +55,8 @@ def bands_text(found: dict[str, list[dict[str, Any]]]) -> str:
 
 def _of_chip(of: Comparison, mask: Mask, fitted: Mask, ref: str) -> Iterator[dict[str, Any]]:
     operators, sizes = labels(of, lambda case: case.operator), size_labels(of)
-    for state, l2 in enumerate(STATES):
-        for known in (True, False):
+    for states, known in ((STATES, True), (BAND, False)):
+        for state, l2 in enumerate(states):
             some = mask & ((of.state == state) if known else (of.state > COLD))
             predicted = of.hot if state == HOT else of.cold
             for operator, by_operator in {ANY: some, **operators.by(some, _same)}.items():

@@ -235,7 +235,7 @@ def test_inside_the_band_a_row_pulls_weakly_to_its_middle_and_outside_fully_to_i
 def test_rows_of_unknown_state_are_fitted_as_a_band(tmp_path: Path) -> None:
     chip, true = socs.load(CHIP), other({"launch.task_s": 2e-6})
     made = []
-    for cold, hot in zip(rows(true, states=("cold",)), rows(true, states=("hot",)), strict=True):
+    for cold, hot in zip(rows(true, states=("dirty",)), rows(true, states=("hot",)), strict=True):
         middle = (float(cold["duration_us"]) * float(hot["duration_us"])) ** 0.5
         made.append({**cold, "l2_state": "trace", "duration_us": repr(middle)})
     found = calibrate(measure(write(tmp_path / "m.csv", *made), soc=chip), chip, keys=["launch.task_s"])

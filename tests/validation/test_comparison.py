@@ -52,7 +52,7 @@ def test_only_the_state_that_was_measured_is_predicted(tmp_path: Path) -> None:
 
 
 def test_an_unknown_state_is_predicted_between_hot_and_cold(tmp_path: Path) -> None:
-    hot, cold = us("hot"), us("cold")
+    hot, cold = us("hot"), us("dirty")
     assert hot < cold
     between, below, above = (hot + cold) / 2, hot * 0.99, cold * 1.01
     path = write(
@@ -75,7 +75,7 @@ def test_a_row_is_a_bound_violation_only_below_the_bound_of_the_faster_state(tmp
     found = compared(path)
     hot, cold = (
         emulator.predict("mse_loss_backward", soc="Ascend910B4-1", shape=(128, 96), dtype="float32", l2=state)
-        for state in ("hot", "cold")
+        for state in ("hot", "dirty")
     )
     assert found.bound[0] == pytest.approx(min(hot.us(hot.bound_cycles), cold.us(cold.bound_cycles)))
 
@@ -97,7 +97,7 @@ def test_each_call_is_predicted_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
             tmp_path / "m.csv", *({**MSE, "l2_state": state} for state in states), {**MUL, "l2_state": "hot"}
         )
     )
-    assert sorted(made) == [("mse_loss_backward", "cold"), ("mse_loss_backward", "hot"), ("mul", "hot")]
+    assert sorted(made) == [("mse_loss_backward", "dirty"), ("mse_loss_backward", "hot"), ("mul", "hot")]
 
 
 def test_the_overall_figures_are_of_vendor_kernels_whose_state_is_known(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def _answer(call: Call) -> Result:
             *assumed_numbers(soc, timed.used if timed else ()),
             *assumed_of_kernel(plan.kernel, plan.assumed),
         ),
-        accuracy=accuracy_of(plan, call.l2, cycles / soc.clock_hz * 1e6),
+        accuracy=accuracy_of(plan, call.l2, cycles / soc.clock_hz * 1e6, whole=not call.without),
         warnings=plan.warnings,
         timeline=timeline if timed and timed.engine == "simpy" else None,
         engine=timed.engine if timed else None,

@@ -30,8 +30,8 @@ STATE_NAMES = (*STATES, "trace", "unknown")
 _STATES = {name: state for state, name in enumerate(STATE_NAMES)}
 
 _PREDICTED = (*STATES, BAND[1])
-_DIRTY = 2
-"""Its place in the states that are predicted."""
+"""The states that are predicted; those of a band are the first and the last."""
+_DIRTY = len(STATES)
 
 MAX_REASONS = 100
 """Reasons that are counted apart; a file may hold a million unknown operators."""
@@ -118,8 +118,8 @@ class Measured:
 class Comparison:
     """Predictions beside measurements, in microseconds, as columns.
 
-    ``predicted`` of a row whose state of L2 is not known is the geometric mean of ``hot`` and ``cold``, where
-    cold means dirty (:data:`emulator.validation.timing.BAND`); of the others only the state that was measured
+    ``predicted`` of a row whose state of L2 is not known is the geometric mean of ``hot`` and ``cold``, which
+    there is dirty (:data:`emulator.validation.timing.BAND`); of the others only the state that was measured
     is predicted, the other is NaN. ``bound`` is that of the faster state. ``naive`` and ``nbytes``: the
     baseline and the bytes of the tensors. ``case`` and ``state`` as in :class:`Measured`.
     """
@@ -144,7 +144,7 @@ class Comparison:
 
     @property
     def inside(self) -> NDArray[np.bool_]:
-        """Whether a row lies between its hot and its cold prediction; False where only one was made."""
+        """Whether a row lies within its band; False where only one state was predicted."""
         low, high = np.minimum(self.hot, self.cold), np.maximum(self.hot, self.cold)
         return (self.measured >= low) & (self.measured <= high)
 
@@ -238,10 +238,10 @@ def compare(found: Measured, *, engine: str | None = None, progress: Progress | 
     """Predict every call that was measured, once for each state of L2 that some row needs."""
     chosen = check_engine(engine)
     needed = np.zeros((len(_PREDICTED), len(found.cases)), dtype=bool)
-    for state, band in ((HOT, True), (COLD, False), (_DIRTY, True)):
-        needed[state, found.case[(found.state == state) & (state <= COLD) | (found.state > COLD) & band]] = (
-            True
-        )
+    for state in (HOT, COLD):
+        needed[state, found.case[found.state == state]] = True
+    for state in (HOT, _DIRTY):
+        needed[state, found.case[found.state > COLD]] = True
     us = np.full(needed.shape, np.nan)
     bound = np.full(needed.shape, np.nan)
     naive = np.full(len(found.cases), np.nan)

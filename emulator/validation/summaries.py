@@ -18,14 +18,14 @@ Mask = NDArray[np.bool_]
 T = TypeVar("T")
 
 SCOPE = "vendor kernels, state of L2 known (hot or cold)"
-TRACE_SCOPE = "vendor kernels, state of L2 not known: geometric mean of the hot and the cold prediction"
+TRACE_SCOPE = "vendor kernels, state of L2 not known: geometric mean of the hot and the dirty prediction"
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Rows whose state of L2 is not known: the statistics of the geometric mean of hot and cold, and of the
-    band between them. ``inside_band``: share of rows measured within it. ``median_hot_to_cold``: the cold
-    prediction over the hot one."""
+    """Rows whose state of L2 is not known: the statistics of the geometric mean of hot and dirty, and of the
+    band between them. ``inside_band``: share of rows measured within it. ``median_hot_to_cold``: the dirty
+    prediction (a cold start among others' writes) over the hot one."""
 
     summary: Summary
     inside_band: float | None

@@ -54,5 +54,5 @@ def time_on(launch: Launch, soc: Soc, l2: str, engine: str) -> Time:
         raise no_cost(error) from None
     except AtlasError as error:
         raise Unusable("cannot be timed", str(error)) from None
-    scale = 1e6 / soc.clock_hz
-    return Time(timed.timeline.cycles * scale, timed.bounds.lower * scale, timed.used)
+    cycles, lower = timed.timeline.cycles, timed.bounds.lower
+    return Time(cycles / soc.clock_hz * 1e6, lower / soc.clock_hz * 1e6, timed.used)

@@ -32,7 +32,7 @@ def test_the_report_has_the_figures_the_band_and_what_was_left_out(command: Comm
     assert "\n4 rows, 3 predicted, 1 not\n" in answer.out
     assert answer.out.replace("\n", "").startswith(str(table))
     assert "vendor kernels, state of L2 known (hot or cold)" in answer.out
-    assert "geometric mean of the hot and the cold prediction" in " ".join(answer.out.split())
+    assert "geometric mean of the hot and the dirty prediction" in " ".join(answer.out.split())
     assert "1  duration is zero or negative (d)" in answer.out
     # The worst row stands first among the largest errors.
     worst = answer.out.partition("largest errors")[2].splitlines()

@@ -80,7 +80,7 @@ def test_two_rows_make_no_band(tmp_path: Path) -> None:
     assert bands(compare(measure(write(tmp_path / "m.csv", {}, {})))) == {}
 
 
-def test_rows_of_unknown_state_speak_of_hot_and_of_cold_predictions(tmp_path: Path) -> None:
+def test_rows_of_unknown_state_speak_of_hot_and_of_dirty_predictions(tmp_path: Path) -> None:
     path = write(tmp_path / "m.csv", *({"l2_state": "trace", "duration_us": "3"} for _ in range(3)))
     of = compare(measure(path))
     found = {
@@ -90,7 +90,7 @@ def test_rows_of_unknown_state_speak_of_hot_and_of_cold_predictions(tmp_path: Pa
     }
     assert found == {
         ("hot", False): pytest.approx(3 / of.hot[0] - 1, abs=1e-4),
-        ("cold", False): pytest.approx(3 / of.cold[0] - 1, abs=1e-4),
+        ("dirty", False): pytest.approx(3 / of.cold[0] - 1, abs=1e-4),
     }
 
 

@@ -40,6 +40,7 @@ class LocalTensor:
     count: int
     rows: int = 1
     pitch: int = 0
+    block: bool = False
 
     def __getitem__(self, part: slice) -> LocalTensor:
         start, stop, _ = part.indices(self.count)
@@ -53,9 +54,13 @@ class LocalTensor:
         """``rows`` runs of ``count`` elements, ``pitch`` apart."""
         return LocalTensor(self.address, self.dtype, count, rows, pitch)
 
+    def again(self) -> LocalTensor:
+        """The elements as one block that is read for all of them."""
+        return replace(self, block=True)
+
     @property
     def region(self) -> Region:
-        return Region(self.address, self.dtype, self.count, self.rows, self.pitch)
+        return Region(self.address, self.dtype, self.count, self.rows, self.pitch, self.block)
 
 
 @dataclass(frozen=True, slots=True)

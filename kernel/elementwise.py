@@ -20,9 +20,6 @@ from socs.spec import Soc
 NATIVE = (DType.FLOAT32, DType.FLOAT16, DType.INT32, DType.INT16)
 """Dtypes in which the vector unit of every chip computes; bfloat16 is computed in float32."""
 
-APART_BYTES = 256
-"""Half the span of the UB's bank groups: operands so far apart are read in one cycle (arch 2201)."""
-
 Compute = Callable[..., None]
 """``compute(core, out, *values)``: the instructions that make ``out`` of tiles in the UB."""
 
@@ -228,9 +225,6 @@ class _Loads:
             position = "INOUT" if style.in_place and job.in_place else "VECIN"
             self.queues.append(core.queue(position, buffer_length * inputs[0].dtype.itemsize, buffer_num))
         if len(inputs) > 1:
-            if inputs[1].single:
-                # Stands for the one block that is read again and again.
-                core.reserve("apart", APART_BYTES)
             size = max(i.dtype.itemsize for i in inputs[1:])
             self.queues += [core.queue("VECIN", buffer_length * size, buffer_num)] * (len(inputs) - 1)
         self.wide = [
@@ -266,7 +260,9 @@ class _Loads:
         if scratch is not None:
             core.cast(scratch[:count], value, RoundMode.NONE)
             value = scratch[:count]
-        if given.repeated and not given.single and self.style.broadcast != "dma":
+        if given.single:
+            return value.again()
+        if given.repeated and self.style.broadcast != "dma":
             self._repeat(number, value, buffer)
         return value
 

@@ -17,13 +17,18 @@ from socs.isa import DType, Memory, Op, Pipe, RoundMode
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Elements in the unified buffer: ``rows`` runs of ``count``, ``pitch`` elements apart."""
+    """Elements in the unified buffer: ``rows`` runs of ``count``, ``pitch`` elements apart.
+
+    ``block``: one 32 B block that the instruction reads again and again (a stride of 0); the record keeps its
+    element as often as it is used.
+    """
 
     address: int
     dtype: DType
     count: int
     rows: int = 1
     pitch: int = 0
+    block: bool = False
 
     memory = Memory.UB
 

@@ -164,6 +164,7 @@ class Costs:
         def bank(region: Region) -> int:
             return region.address // (banks.groups * banks.bank_bytes)
 
+        sources = [source for source in sources if not source.block]
         reads: dict[int, int] = {}
         for source in sources:
             for g in group(source):

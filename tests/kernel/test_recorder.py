@@ -185,6 +185,36 @@ def test_a_queue_makes_the_flags_of_ascend_c() -> None:
     assert list(events(10)) == ["wait_flag V->MTE2#0", "wait_flag V->MTE2#1"]
 
 
+def test_a_buffer_that_is_worked_on_in_place_goes_through_three_pipes() -> None:
+    recorder = Core(2)
+    queue = recorder.queue("INOUT", 32, 1)
+    for _ in range(2):
+        buffer = queue.alloc(F32)
+        queue.enque(buffer)
+        assert queue.deque(F32) == buffer
+        queue.enque(buffer)
+        assert queue.deque(F32) == buffer
+        queue.free(buffer)
+    once = ("set_flag MTE2->V#0", "wait_flag MTE2->V#0", "set_flag V->MTE3#0", "wait_flag V->MTE3#0")
+    program = recorder.finish()
+    assert [f"{i.op} {i.flag}" for i in program.items if isinstance(i, Instruction)] == [
+        *(*once, "set_flag MTE3->MTE2#0", "wait_flag MTE3->MTE2#0"),
+        *(*once, "set_flag MTE3->MTE2#0", "wait_flag MTE3->MTE2#0"),
+    ]
+
+
+def test_with_two_buffers_what_was_worked_on_is_stored_before_the_next_is() -> None:
+    recorder = Core(2)
+    queue = recorder.queue("INOUT", 32, 2)
+    first, second = queue.alloc(F32), queue.alloc(F32)
+    for buffer in (first, second):
+        queue.enque(buffer)
+    assert queue.deque(F32) == first
+    queue.enque(first)
+    assert queue.deque(F32) == first
+    assert queue.deque(F32) == second
+
+
 def test_buffers_are_whole_blocks_that_do_not_overlap() -> None:
     recorder = Core(1)
     recorder.queue("VECIN", 33, 2)

@@ -142,9 +142,11 @@ class Costs:
     def bank_cycles(self, dst: Region, sources: list[Region]) -> int:
         """Cycles per repeat that the UB banks allow, from the addresses.
 
-        On chips whose decoding is not known the interval already holds what is known.
+        A block that is read again and again is in nobody's way. On chips whose decoding is not known the
+        interval already holds what is known.
         """
         decode = self._soc.ub.banks.decode
+        sources = [source for source in sources if not source.block]
         if decode == "unknown":
             return 1
         self.used.add("ub.banks")
@@ -164,7 +166,6 @@ class Costs:
         def bank(region: Region) -> int:
             return region.address // (banks.groups * banks.bank_bytes)
 
-        sources = [source for source in sources if not source.block]
         reads: dict[int, int] = {}
         for source in sources:
             for g in group(source):

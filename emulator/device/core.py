@@ -29,8 +29,7 @@ class ScalarPipe(PipeUnit):
         return part.trips - 1 - self.trip if part.loop and not self.finished else 0
 
     def run(self) -> Process:
-        if self.device.entry_cycles:
-            self.spend(self.device.entry_cycles, self.executing, "entry")
+        self.spend(self.device.entry_cycles, self.executing, "entry")
         for number, part in enumerate(self.core.parts):
             self.part, self.trip = number, 0
             while self.trip < part.trips:
@@ -45,10 +44,8 @@ class ScalarPipe(PipeUnit):
                     self.current = step
                     unit = step.unit
                     if unit is not self:
-                        if step.issue_cycles:
-                            self.spend(
-                                step.issue_cycles, self.executing, step.label, step.tile + self.first_tile
-                            )
+                        tile = step.tile + self.first_tile
+                        self.spend(step.issue_cycles, self.executing, step.label, tile)
                         if unit.places:
                             unit.places -= 1
                         else:
@@ -56,8 +53,13 @@ class ScalarPipe(PipeUnit):
                                 self.doing = "queue"
                                 unit.room = self.device.env.event()
                                 yield unit.room
-                            self._take_place(unit, step)
-                        self._push(unit)
+                                tile = step.tile + self.first_tile
+                            free = unit.freed.popleft()
+                            if free > self.clock:
+                                self.spend(free - self.clock, unit.queueing, step.label, tile)
+                        unit.queue.append(self.clock)
+                        if unit.arrival is not None:
+                            unit.arrive()
                         continue
                     self.instructions += 1
                     if step.event is None:
@@ -72,25 +74,12 @@ class ScalarPipe(PipeUnit):
                         self.take_flag(step)
                 self.trip += 1
         for unit in self.core.queued:
-            self._push(unit)
+            unit.queue.append(self.clock)
+            unit.arrive()
         self.doing, self.finished = "finished", True
 
-    def _take_place(self, unit: PipeUnit, step: Step) -> None:
-        """Go on once the next place in the queue of ``unit`` is free; at which cycle is known."""
-        waited = unit.freed.popleft() - self.clock
-        if waited > 0:
-            self.spend(waited, unit.queueing, step.label, step.tile + self.first_tile)
-
-    def _push(self, unit: PipeUnit) -> None:
-        """The next instruction of ``unit`` has been issued; after its last one, that it was."""
-        unit.queue.append(self.clock)
-        if unit.arrival is not None:
-            unit.arrival.succeed()
-            unit.arrival = None
-
     def execute(self, step: Step) -> simpy.Event | None:
-        if step.cycles:
-            self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
+        self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
         return None
 
 
@@ -128,8 +117,7 @@ class Core:
         """Launch, then all pipes at once."""
         self.parts = tuple(self._parts())
         for unit in self.units.values():
-            if self.device.launch_cycles:
-                unit.spend(self.device.launch_cycles, unit.account(Reason.LAUNCH), "launch")
+            unit.spend(self.device.launch_cycles, unit.account(Reason.LAUNCH), "launch")
             self.device.env.process(unit.run())
 
     def _parts(self) -> Iterator[Part]:

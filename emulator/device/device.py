@@ -47,8 +47,7 @@ class Device:
             end = core.end
             for unit in core.units.values():
                 timeline.simulated_instructions += unit.instructions
-                if timeline.cycles > unit.clock:
-                    unit.spend(timeline.cycles - unit.clock, unit.account(Reason.DONE), "done")
+                unit.spend(timeline.cycles - unit.clock, unit.account(Reason.DONE), "done")
             timeline.cores.append(
                 CoreTimeline(
                     core.index,

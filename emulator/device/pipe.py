@@ -116,10 +116,11 @@ class PipeUnit(ABC):
 
     def spend(self, cycles: int, account: Account, label: str, tile: int = -1) -> None:
         """Time passes on this pipe."""
-        start = self.clock
-        self.clock = stop = start + cycles
-        account.cycles += cycles
-        self._write_span((account, label, tile, start, stop))
+        if cycles:
+            start = self.clock
+            self.clock = stop = start + cycles
+            account.cycles += cycles
+            self._write_span((account, label, tile, start, stop))
 
     def totals(self) -> PipeTotals:
         """What its time has gone into."""
@@ -138,7 +139,9 @@ class PipeUnit(ABC):
                 for step in part.steps:
                     if not queue:
                         yield self.idle()
-                    self.start_on(queue.popleft())
+                    issued = queue.popleft()
+                    if issued > self.clock:
+                        self.spend(issued - self.clock, self._issuing, "issue")
                     self.current = step
                     self.freed.append(self.clock)
                     if self.room is not None:
@@ -161,7 +164,7 @@ class PipeUnit(ABC):
                 self.trip += 1
         if not queue:
             yield self.idle()
-        self.start_on(queue.popleft())
+        self.spend(max(queue.popleft() - self.clock, 0), self._issuing, "issue")
         self.drain("execute", -1)
         self.doing, self.finished = "finished", True
 
@@ -171,17 +174,17 @@ class PipeUnit(ABC):
         self.arrival = self.device.env.event()
         return self.arrival
 
-    def start_on(self, issued: int) -> None:
-        """What was issued at that cycle is next."""
-        if issued > self.clock:
-            self.spend(issued - self.clock, self._issuing, "issue")
+    def arrive(self) -> None:
+        """Something has come into the queue."""
+        if self.arrival is not None:
+            self.arrival.succeed()
+            self.arrival = None
 
     def raise_flag(self, step: Step) -> None:
         assert step.event is not None
         tile = step.tile + self.first_tile
         self.drain(step.label, tile)
-        if step.cycles:
-            self.spend(step.cycles, self.executing, step.label, tile)
+        self.spend(step.cycles, self.executing, step.label, tile)
         step.event.set(self.clock)
 
     def take_flag(self, step: Step) -> None:
@@ -190,8 +193,7 @@ class PipeUnit(ABC):
         waited = step.event.take(self.clock) - self.clock
         if waited > 0:
             self.spend(waited, step.waiting, step.label, step.tile + self.first_tile)
-        if step.cycles:
-            self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
+        self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
 
     @abstractmethod
     def execute(self, step: Step) -> simpy.Event | None:
@@ -238,6 +240,7 @@ class TransferPipe(PipeUnit):
     def __init__(self, core: Core, pipe: Pipe) -> None:
         super().__init__(core, pipe)
         self._owner = (core.index, pipe)
+        self._cores = core.blocks.count
         self._sharing = self.account(Reason.MEMORY)
         self._draining = self.account(Reason.EXECUTE, "drain")
         self._retire = 0
@@ -254,23 +257,28 @@ class TransferPipe(PipeUnit):
     def execute(self, step: Step) -> simpy.Event | None:
         self.doing = "served"
         demand, delay = step.transfer.demand, self.clock - self.device.now
-        return self.device.memory.serve(self._owner, demand, self.core.blocks.count, delay)
+        return self.device.memory.serve(self._owner, demand, self._cores, delay)
 
     def complete(self, step: Step) -> None:
         time, start, tile = step.transfer, self.clock, step.tile + self.first_tile
-        end = max(start + time.unloaded_cycles, self.device.now + time.stream_latency_cycles)
-        free = max(self.device.now, end - time.overlap_cycles)
+        now = self.device.now
+        end = max(start + time.unloaded_cycles, now + time.stream_latency_cycles)
+        free = max(now, end - time.overlap_cycles)
         waited = max(0, end - start - time.alone_cycles)
         self._retire = max(self._retire, end)
         self.spend(free - start - waited, self.executing, step.label, tile)
-        if waited:
-            self.spend(waited, self._sharing, step.label, tile)
+        self.spend(waited, self._sharing, step.label, tile)
+
+    def arrive(self) -> None:
+        """Something has come into the queue."""
+        if self.arrival is not None:
+            self.arrival.succeed()
+            self.arrival = None
 
     def raise_flag(self, step: Step) -> None:
         assert step.event is not None
         cycle = max(self.clock, self._retire) + step.cycles
-        if step.cycles:
-            self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
+        self.spend(step.cycles, self.executing, step.label, step.tile + self.first_tile)
         step.event.set(cycle)
 
     def drain(self, label: str, tile: int) -> None:
@@ -305,8 +313,7 @@ class VectorPipe(PipeUnit):
         time = step.vector
         self._retire = max(self._retire, self.clock + time.retire_cycles)
         self._pending[step] = None
-        if time.issue_cycles:
-            self.spend(time.issue_cycles, self.executing, step.label, tile)
+        self.spend(time.issue_cycles, self.executing, step.label, tile)
         return None
 
     def drain(self, label: str, tile: int) -> None:

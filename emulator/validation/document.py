@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from emulator.validation.ablation import Ablated
 from emulator.validation.compare import COLD, STATE_NAMES, Comparison
 from emulator.validation.naive import TEXT, launch_us
 from emulator.validation.sizes import size_class
@@ -16,14 +17,18 @@ from emulator.validation.summaries import SCOPE, TRACE_SCOPE, Band, Summaries
 CHUNK = 1000
 
 
-def document(of: Comparison, found: Summaries, source: str) -> Iterator[str]:
+def document(of: Comparison, found: Summaries, source: str, ablated: Sequence[Ablated] = ()) -> Iterator[str]:
     """The text of the document. Keys are stable; what is not known is ``null``.
 
     Top level: ``source``, ``engine``, ``scope``, ``naive``, ``overall``, ``by_soc``, ``by_op``, ``by_size``,
-    ``by_kernel``, ``groups``, ``trace``, ``skipped``, ``rows``. Durations are in microseconds, errors and
+    ``by_kernel``, ``groups``, ``trace``, ``skipped``, ``rows``, and before the rows ``ablation`` where it was
+    asked for. Durations are in microseconds, errors and
     shares are fractions.
     """
-    yield json.dumps(head(of, found, source), indent=2).removesuffix("\n}")
+    told = head(of, found, source)
+    if ablated:
+        told["ablation"] = [one.to_json() for one in ablated]
+    yield json.dumps(told, indent=2).removesuffix("\n}")
     yield ',\n  "rows": ['
     first = True
     chunk: list[str] = []

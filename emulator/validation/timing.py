@@ -18,8 +18,8 @@ BAND = ("hot", "dirty")
 """The states between which a launch lies of which nothing is known: at best the same one ran before it, at
 worst others did that left L2 full of what they wrote."""
 
-DEFAULT_ENGINE = "simpy"
-"""As of ``predict``."""
+DEFAULT_ENGINE = "fast"
+"""Files hold hundreds of calls, which pay for the start of the compiled engine."""
 
 
 def check_engine(engine: str | None) -> str:
@@ -45,11 +45,12 @@ def time_of(plan: Plan, l2: str, engine: str) -> Time:
     return time_on(plan.launch, plan.soc, l2, engine)
 
 
-def time_on(launch: Launch, soc: Soc, l2: str, engine: str) -> Time:
+def time_on(launch: Launch, soc: Soc, l2: str, engine: str, without: frozenset[str] = frozenset()) -> Time:
     """The time of ``launch`` on ``soc``, which may have other numbers than the chip that it was planned for
-    as long as the plan does not read them (it reads no rate and no latency)."""
+    as long as the plan does not read them (it reads no rate and no latency). ``without``: mechanisms that
+    are switched off."""
     try:
-        timed = time_launch(launch, soc, l2=l2, engine=engine)
+        timed = time_launch(launch, soc, l2=l2, engine=engine, without=without)
     except UnknownCost as error:
         raise no_cost(error) from None
     except AtlasError as error:

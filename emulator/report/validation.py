@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from emulator.report.console import Whole
+from emulator.validation.ablation import Ablated
 from emulator.validation.compare import STATE_NAMES, Comparison, Skipped
 from emulator.validation.naive import TEXT
 from emulator.validation.statistics import Summary
@@ -74,6 +75,32 @@ def skipped(of: Skipped) -> Iterable[RenderableType]:
 def summary_table(rows: Mapping[str, Summary], head: str) -> Whole:
     """One line of statistics for each name."""
     return Whole(_table({head: rows}))
+
+
+def ablation_report(rows: Sequence[Ablated]) -> list[RenderableType]:
+    """What each mechanism of the model is worth, the dearest first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("without", no_wrap=True)
+    for name in ("median", "mean", "bias", "inside", "wide", "moved"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("what it is")
+    for one in rows:
+        table.add_row(
+            one.name or "nothing",
+            _percent(one.median_abs_error),
+            _percent(one.mean_abs_error),
+            "-" if one.signed_mean is None else f"{100 * one.signed_mean:+.1f}",
+            _share(one.inside_band),
+            "-" if one.median_hot_to_dirty is None else f"{one.median_hot_to_dirty:.2f}",
+            _share(one.changed),
+            Text(one.text, style="dim"),
+        )
+    first = rows[0]
+    title = (
+        f"vendor kernels without one mechanism each: {first.rows} rows of known L2 (median, mean, bias), "
+        f"{first.band_rows} of unknown (inside the band, its median width)"
+    )
+    return [Text(), Text(title, style="bold"), Whole(table)]
 
 
 def legend() -> Table:

@@ -31,8 +31,8 @@ CHANGED = 0.005
 class Ablated:
     """Predictions without a mechanism (``name`` "" is the whole model) beside silicon.
 
-    Of the vendor's kernels alone. ``rows``, ``median_abs_error``, ``mean_abs_error``, ``signed_mean``: of those
-    whose state of L2 is known; ``band_rows``, ``inside_band``, ``median_hot_to_dirty``: of the others.
+    Of the vendor's kernels alone. ``rows``, ``median_abs_error``, ``mean_abs_error``, ``signed_mean``: of
+    those whose state of L2 is known; ``band_rows``, ``inside_band``, ``median_hot_to_dirty``: of the others.
     ``changed``: the share of all whose prediction moves by more than half a percent.
     """
 

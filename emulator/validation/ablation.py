@@ -72,9 +72,12 @@ def ablation(
 
 def _loss(one: Ablated, whole: Ablated) -> float:
     """How much worse it is: in mean error where it is known, and in rows outside the band."""
-    error = (one.mean_abs_error or 0.0) - (whole.mean_abs_error or 0.0)
-    outside = (whole.inside_band or 0.0) - (one.inside_band or 0.0)
-    return max(error, outside)
+    losses = []
+    if one.mean_abs_error is not None and whole.mean_abs_error is not None:
+        losses.append(one.mean_abs_error - whole.mean_abs_error)
+    if one.inside_band is not None and whole.inside_band is not None:
+        losses.append(whole.inside_band - one.inside_band)
+    return max(losses, default=0.0)
 
 
 class _Rows:

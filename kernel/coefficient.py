@@ -8,7 +8,6 @@ Facts: operator, 3.2 (V2), 3.3 (950, older ops-nn), 3.5 (TBE), 5.5 (950, newer o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,10 +36,21 @@ def tbe(count: int) -> np.float32:
     """
     if count == 0:
         return PLAIN
-    # A quotient of some 30 bits with a sticky last bit: exact as float64, so rounded only once.
-    shift = count.bit_length() + 30
-    quotient, rest = divmod(2 << shift, count)
-    return np.float32(math.ldexp(float(quotient | (rest != 0)), -shift))
+    # Division by hand, in numbers that an int64 holds too, because the C libraries compile this function. A
+    # quotient of 31 bits with a sticky last bit: exact as float64, so rounded only once.
+    power = 1
+    while power <= count >> 1:
+        power <<= 1
+    quotient, rest = 0, power
+    for _ in range(31):
+        quotient <<= 1
+        if rest >= count:
+            quotient += 1
+            rest -= count
+        rest <<= 1
+    if rest != 0:
+        quotient |= 1
+    return np.float32(float(quotient) * 2.0**-29 / float(power))
 
 
 def tbe_iterated(shape: Sequence[int]) -> np.float32:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+from emulator.aclnn import texts
 from emulator.aclnn.codes import ACLNN_ERR_PARAM_INVALID, DTYPES, dtype_text
 from emulator.aclnn.descriptor import Descriptor
 from emulator.aclnn.messages import StatusError
@@ -38,36 +39,25 @@ def check(
     """Steps 5 to 7: dtypes, reduction, ranks and shapes. Raises ``StatusError`` (161002) for the first."""
     for name, tensor in (("gradOutput", grad_output), ("target", target)):
         if tensor.dtype != self.dtype:
-            _refuse(
-                f"Expected both tensors to have same dtype, but found {name} {dtype_text(tensor.dtype)} "
-                f"and self {dtype_text(self.dtype)}."
-            )
+            _refuse(texts.SAME_DTYPE.format(name, dtype_text(tensor.dtype), dtype_text(self.dtype)))
     dtypes = supported(soc)
     for name, tensor in (("self", self), ("out", out)):
         if tensor.dtype not in dtypes:
             listed = "".join(f"{dtype_text(dtype)}," for dtype in dtypes)
-            _refuse(
-                f"Tensor {name} not implemented for {dtype_text(tensor.dtype)}, should be in dtype support "
-                f"list [{listed}]."
-            )
+            _refuse(texts.DTYPE_LIST.format(name, dtype_text(tensor.dtype), listed))
     if not (isinstance(reduction, int) and 0 <= reduction <= 2):
-        _refuse(f"Expected reduction to be between 0 and 2, but got {reduction}.")
+        _refuse(texts.REDUCTION.format(reduction))
     for name, tensor in (("gradOutput", grad_output), ("self", self), ("target", target)):
         if len(tensor.view_dims) > MAX_RANK:
-            _refuse(f"The {name} tensor cannot be larger than {MAX_RANK} dimensions.")
+            _refuse(texts.RANK.format(name, MAX_RANK))
     shape = broadcast(grad_output.view_dims, self.view_dims)
     if shape is None:
-        _refuse(
-            f"The size of tensor gradOutput {_text(grad_output.view_dims)} must match the size of tensor "
-            f"self {_text(self.view_dims)}."
-        )
+        _refuse(texts.BROADCAST_GRAD_OUTPUT.format(_text(grad_output.view_dims), _text(self.view_dims)))
     joined = broadcast(target.view_dims, shape)
     if joined is None:
-        _refuse(f"The size of tensor target {_text(target.view_dims)} must match the size {_text(shape)}.")
+        _refuse(texts.BROADCAST_TARGET.format(_text(target.view_dims), _text(shape)))
     if out.view_dims != joined:
-        _refuse(
-            f"Expected tensor for out to have same size as {_text(joined)}, but got {_text(out.view_dims)}."
-        )
+        _refuse(texts.OUT_SHAPE.format(_text(joined), _text(out.view_dims)))
 
 
 def broadcast(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...] | None:

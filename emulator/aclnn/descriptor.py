@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
+from emulator.aclnn import texts
 from emulator.aclnn.codes import DTYPES, FORMAT_ND, FORMATS, PRIVATE_FORMATS
 from socs.errors import AtlasError
 
@@ -116,7 +117,7 @@ class Descriptor:
         first, last = self.extent
         elements = math.prod(self.storage_dims)
         if first < 0 or last >= elements:
-            return f"its elements {first} to {last} leave a storage of {elements}"
+            return texts.LEAVES_STORAGE.format(first, last, elements)
         return None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.aclnn import checks
+from emulator.aclnn import checks, texts
 from emulator.aclnn.codes import (
     ACLNN_ERR_INNER,
     ACLNN_ERR_INNER_NULLPTR,
@@ -126,9 +126,7 @@ def aclnnMseLossBackwardGetWorkspaceSize(  # noqa: N802
             if not isinstance(tensor, AclTensor):
                 if tensor is not None:
                     raise AtlasError(f"{(*INPUTS, 'out')[place]} is a {type(tensor).__name__}, no AclTensor")
-                raise StatusError(
-                    ACLNN_ERR_PARAM_NULLPTR, f"Expected a proper Tensor but got null for argument t{place}."
-                )
+                raise StatusError(ACLNN_ERR_PARAM_NULLPTR, texts.NULL_TENSOR.format(place))
         assert grad_output is not None and self is not None  # noqa: PT018
         assert target is not None and out is not None  # noqa: PT018
         if type(reduction) is not int:
@@ -167,17 +165,17 @@ def aclnnMseLossBackward(  # noqa: N802
     """
     try:
         if executor is None:
-            raise StatusError(ACLNN_ERR_PARAM_NULLPTR, "executor is nullptr.")
+            raise StatusError(ACLNN_ERR_PARAM_NULLPTR, texts.EXECUTOR_NULL)
         if not isinstance(executor, AclOpExecutor):
             raise AtlasError(f"executor is a {type(executor).__name__}, no AclOpExecutor")
         if executor.freed:
-            raise StatusError(ACLNN_ERR_INNER, "the executor was used up: a use after free on the chip")
+            raise StatusError(ACLNN_ERR_INNER, texts.EXECUTOR_USED)
         executor.freed = not executor.repeatable
         size = _whole(workspace_size)
         if not isinstance(size, int) or size < 0:
             raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"workspace_size = {workspace_size!r} is no size")
         if size and (workspace is None or (isinstance(workspace, (int, np.integer)) and workspace == 0)):
-            raise StatusError(ACLNN_ERR_PARAM_NULLPTR, "workspace is nullptr.")
+            raise StatusError(ACLNN_ERR_PARAM_NULLPTR, texts.WORKSPACE_NULL)
         if stream is not None and not isinstance(stream, Stream):
             raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"a {type(stream).__name__} is no stream")
         route = executor.route
@@ -215,9 +213,9 @@ def aclDestroyAclOpExecutor(executor: AclOpExecutor | None) -> int:  # noqa: N80
 
 def _alive(executor: AclOpExecutor | None) -> int:
     if executor is None:
-        return report(ACLNN_ERR_INNER_NULLPTR, "executor is nullptr.")
+        return report(ACLNN_ERR_INNER_NULLPTR, texts.EXECUTOR_NULL)
     if executor.freed:
-        return report(ACLNN_ERR_INNER, "the executor was freed already")
+        return report(ACLNN_ERR_INNER, texts.EXECUTOR_FREED)
     return ACLNN_SUCCESS
 
 
@@ -258,7 +256,7 @@ def _plan(
     try:
         return _Planned(soc, build(soc, inputs, out, reduction, release))
     except RouteError as error:
-        raise StatusError(ACLNN_ERR_INNER_NULLPTR, f"the operator cannot be built: {error}") from None
+        raise StatusError(ACLNN_ERR_INNER_NULLPTR, texts.BUILD.format(error)) from None
 
 
 def _check_workspace(workspace: object, given: int, needed: int) -> None:
@@ -272,9 +270,7 @@ def _check_workspace(workspace: object, given: int, needed: int) -> None:
                 ACLNN_ERR_RUNTIME_ERROR, f"a {type(workspace).__name__} is no workspace memory"
             ) from None
     if size < needed:
-        raise StatusError(
-            ACLNN_ERR_RUNTIME_ERROR, f"a workspace of {size} bytes is too small: phase 1 asked for {needed}"
-        )
+        raise StatusError(ACLNN_ERR_RUNTIME_ERROR, texts.WORKSPACE_SMALL.format(size, needed))
 
 
 def _work(executor: AclOpExecutor) -> Work:

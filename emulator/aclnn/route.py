@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from emulator.aclnn import texts
 from emulator.aclnn.codes import DTYPE_NAMES, FORMAT_ND, REDUCTION_MEAN
 from emulator.aclnn.descriptor import INT64_MAX, Descriptor
 from emulator.aclnn.workspace import Resident, workspace_bytes
@@ -135,10 +136,10 @@ def choose(soc: Soc, inputs: Mapping[str, Descriptor], dtype: DType, release: st
     alike = len({tensor.view_dims for tensor in tensors}) == 1 and len(formats) == 1
     variant = _VARIANTS[registry.choose(soc, alike=alike, release=release)]
     if variant is Variant.REGISTER_BASED and formats != {FORMAT_ND}:
-        raise RouteError(f"the tiling of MseLossGradV2 on {soc.name} takes format ND alone")
+        raise RouteError(texts.ND_ALONE.format(OPERATORS[variant], soc.name))
     registered = {Variant.V2: V2_KERNELS, Variant.TBE: TBE_KERNELS}.get(variant)
     if registered is not None and dtype not in registered.get(soc.short_name, frozenset()):
-        raise RouteError(f"no kernel of {OPERATORS[variant]} for {dtype} on {soc.short_name}")
+        raise RouteError(texts.NO_KERNEL.format(OPERATORS[variant], dtype, soc.short_name))
     return variant
 
 
@@ -188,7 +189,7 @@ def build(
     residents = _residents(steps, kernel, KERNEL_WORKSPACE_BYTES[variant])
     total = workspace_bytes(residents)
     if total > INT64_MAX:
-        raise RouteError(f"a workspace of {total} bytes is more than an int64 holds")
+        raise RouteError(texts.TOO_MUCH_WORKSPACE.format(total))
     return Route(
         variant,
         tuple(steps),
@@ -222,12 +223,12 @@ def _check_size(name: str, tensor: Descriptor) -> None:
     # The real code multiplies in int64 and does not look; nothing useful can follow from that.
     for dim in tensor.view_dims:
         if dim < 0:
-            raise RouteError(f"{name} has a dimension of {dim}")
+            raise RouteError(texts.NEGATIVE_DIM.format(name, dim))
     if tensor.count * 8 > INT64_MAX:
-        raise RouteError(f"{name} has {tensor.count} elements, more bytes than an int64 holds")
+        raise RouteError(texts.TOO_LARGE.format(name, tensor.count))
 
 
 def _check_strides(name: str, tensor: Descriptor) -> None:
     reason = tensor.reason_against_strides()
     if reason is not None:
-        raise RouteError(f"{name} is not a valid view: {reason}")
+        raise RouteError(texts.INVALID_VIEW.format(name, reason))

@@ -246,7 +246,7 @@ class Core:
     def _record(self, tiles: Tiles, indices: range) -> Iterator[Tile]:
         for index in indices:
             self._tile = index
-            self._emit(Instruction(Op.LOOP, Pipe.S))
+            self._emit(Op.LOOP, Pipe.S)
             yield tiles[index]
 
     @staticmethod
@@ -261,42 +261,52 @@ class Core:
             return None
         body = []
         for a, b, c in zip(first, second, third, strict=True):
-            if isinstance(a, Loop) or isinstance(b, Loop):
+            if isinstance(a, Loop) or isinstance(b, Loop) or isinstance(c, Loop):
                 return None
             moved = _with_strides(a, b)
-            if _trip(moved, 1, period) != b or _trip(moved, 2, period) != c:
+            if not (_follows(moved, b, 1, period) and _follows(moved, c, 2, period)):
                 return None
             body.append(moved)
         return tuple(body)
 
-    def _emit(self, instruction: Instruction) -> None:
-        self._items.append(replace(instruction, tile=self._tile))
+    def _emit(
+        self,
+        op: Op,
+        pipe: Pipe,
+        dst: Operand | None = None,
+        srcs: tuple[Operand, ...] = (),
+        issued: int = 0,
+        scalar: str | None = None,
+        mode: RoundMode = RoundMode.NONE,
+        flag: Flag | None = None,
+    ) -> None:
+        self._items.append(Instruction(op, pipe, dst, srcs, issued, scalar, mode, flag, self._tile))
 
     def set_flag(self, flag: Flag) -> None:
-        self._emit(Instruction(Op.SET_FLAG, flag.source, flag=flag))
+        self._emit(Op.SET_FLAG, flag.source, flag=flag)
 
     def wait_flag(self, flag: Flag) -> None:
-        self._emit(Instruction(Op.WAIT_FLAG, flag.target, flag=flag))
+        self._emit(Op.WAIT_FLAG, flag.target, flag=flag)
 
     def copy_in(self, dst: LocalTensor, src: Window, *, issued: int = 0) -> None:
         """GM to UB: ``src.count`` elements; the hardware moves ``issued`` where that is more."""
         region = dst[: src.count].region
-        self._emit(Instruction(Op.COPY_IN, Pipe.MTE2, region, (src,), max(issued, src.count)))
+        self._emit(Op.COPY_IN, Pipe.MTE2, region, (src,), max(issued, src.count))
 
     def copy_out(self, dst: Window, src: LocalTensor, *, issued: int = 0) -> None:
         """UB to GM: ``dst.count`` elements; the hardware moves ``issued`` where that is more."""
         region = src[: dst.count].region
-        self._emit(Instruction(Op.COPY_OUT, Pipe.MTE3, dst, (region,), max(issued, dst.count)))
+        self._emit(Op.COPY_OUT, Pipe.MTE3, dst, (region,), max(issued, dst.count))
 
     def set_value(self, dst: Window, src: LocalTensor) -> None:
         """UB to GM element by element (``GetValue``/``SetValue``), on the scalar unit."""
         region = src[: dst.count].region
-        self._emit(Instruction(Op.SET_VALUE, Pipe.S, dst, (region,), dst.count))
+        self._emit(Op.SET_VALUE, Pipe.S, dst, (region,), dst.count)
 
     def get_value(self, src: LocalTensor) -> None:
         """Read elements of the UB into scalar registers (``GetValue``), on the scalar unit."""
         region = src.region
-        self._emit(Instruction(Op.GET_VALUE, Pipe.S, None, (region,), region.elements))
+        self._emit(Op.GET_VALUE, Pipe.S, None, (region,), region.elements)
 
     def add(self, dst: LocalTensor, a: LocalTensor, b: LocalTensor, *, issued: int = 0) -> None:
         """dst = a + b."""
@@ -365,9 +375,16 @@ class Core:
         scalar: str | None = None,
         mode: RoundMode = RoundMode.NONE,
     ) -> None:
-        regions: tuple[Operand, ...] = tuple(src.region for src in srcs)
-        count = max(issued, dst.region.elements)
-        self._emit(Instruction(op, Pipe.V, dst.region, regions, count, scalar=scalar, mode=mode))
+        region = dst.region
+        self._emit(
+            op,
+            Pipe.V,
+            region,
+            tuple([src.region for src in srcs]),
+            max(issued, region.elements),
+            scalar,
+            mode,
+        )
 
     def finish(self) -> Program:
         """Close the queues and return the record."""
@@ -377,19 +394,38 @@ class Core:
 
 
 def _with_strides(a: Instruction, b: Instruction) -> Instruction:
-    def stride(x: Operand | None, y: Operand | None) -> Operand | None:
+    """``a`` with its runs moving each trip as far as from ``a`` to ``b``."""
+    if isinstance(a.dst, Window) and isinstance(b.dst, Window):
+        return replace(a, dst=replace(a.dst, stride=b.dst.offset - a.dst.offset))
+    if len(a.srcs) == len(b.srcs) == 1:
+        (x,), (y,) = a.srcs, b.srcs
         if isinstance(x, Window) and isinstance(y, Window):
-            return replace(x, stride=y.offset - x.offset)
-        return x
-
-    srcs = tuple(s for s in map(stride, a.srcs, b.srcs) if s is not None)
-    return replace(a, dst=stride(a.dst, b.dst), srcs=srcs)
+            return replace(a, srcs=(replace(x, stride=y.offset - x.offset),))
+    return a
 
 
-def _trip(instruction: Instruction, trip: int, period: int) -> Instruction:
-    def moved(x: Operand | None) -> Operand | None:
-        return x.at(trip) if isinstance(x, Window) else x
+def _follows(first: Instruction, other: Instruction, trip: int, period: int) -> bool:
+    """Whether ``other`` is what ``first`` becomes in a trip."""
+    return (
+        first.op is other.op
+        and first.pipe is other.pipe
+        and first.flag == other.flag
+        and first.issued_count == other.issued_count
+        and first.scalar == other.scalar
+        and first.mode is other.mode
+        and first.fused == other.fused
+        and other.tile == first.tile + trip * period
+        and _moved_to(first.dst, other.dst, trip)
+        and len(first.srcs) == len(other.srcs)
+        and all(_moved_to(x, y, trip) for x, y in zip(first.srcs, other.srcs, strict=True))
+    )
 
-    srcs = tuple(s for s in map(moved, instruction.srcs) if s is not None)
-    tile = instruction.tile + trip * period
-    return replace(instruction, dst=moved(instruction.dst), srcs=srcs, tile=tile)
+
+def _moved_to(first: Operand | None, other: Operand | None, trip: int) -> bool:
+    if isinstance(first, Window):
+        return (
+            isinstance(other, Window)
+            and other.offset == first.offset + trip * first.stride
+            and (other.tensor, other.dtype, other.count) == (first.tensor, first.dtype, first.count)
+        )
+    return first == other

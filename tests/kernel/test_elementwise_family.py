@@ -124,6 +124,13 @@ def test_saturation_reaches_float16_arithmetic_and_not_float32() -> None:
     assert both(plan, A2, {"x": wide, "y": wide}, overflow="saturation").tolist() == [np.inf] * 8
 
 
+def test_gap_the_950_keeps_subnormal_quotients() -> None:
+    # Its Div flushes them (asc-devkit, subnormal sample); docs/deviations.md.
+    soc = socs.load("Ascend950PR_9579")
+    x, y = np.array([1e-38], np.float32), np.array([8.0], np.float32)
+    assert both(planned(soc, "div", (1,), "float32"), soc, {"x": x, "y": y})[0] == x[0] / y[0] > 0
+
+
 # ---- programs and times -------------------------------------------------------------------------
 
 

@@ -73,9 +73,12 @@ def run(
 ) -> Result:
     """Bits and time of one call.
 
-    ``tensors``: ``grad_output``, ``self`` and ``target``, array-likes of one dtype that the chip takes and of
-    shapes (rank 0 to 8) that broadcast together. ``out``: where to write, else a new array;
-    ``Result.output`` is it (of a torch tensor its NumPy view).
+    ``operator``: by its name or the vendor's (``kernel.operators``). ``tensors``: its inputs by name, of
+    ``mse_loss_backward`` ``grad_output``, ``self`` and ``target``, of others ``x`` and ``y`` (``add_n``:
+    ``x0``, ``x1``, ...): array-likes of a dtype that the chip takes and of shapes (rank 0 to 8) that
+    broadcast together. ``scalar``: the number of ``fill`` and ``muls``; ``to``: the dtype that ``cast``
+    makes. ``out``: where to write, else a new array; ``Result.output`` is it (of a torch tensor its NumPy
+    view). ``kernel``: another than the chip's own (``docs/elementwise.md``).
     ``tiling``: ``tile_length`` and ``buffer_num`` in elements and buffers, ``block_dim`` in cores.
     ``l2``: ``cold`` (none of the tensors is in L2), ``hot`` (the same call ran before), ``dirty`` (cold, with
     L2 full of what other kernels wrote). ``without``: mechanisms of the timing model to switch off, by name

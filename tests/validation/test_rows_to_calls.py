@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from measured_files import ROW, text_of, write
 
 import emulator
 from emulator.validation.cases import Case, case_of, plan_of, tensor_bytes
 from emulator.validation.cells import Unusable
 from emulator.validation.columns import RawRow
-from emulator.validation.compare import STATE_NAMES, Measured, measure
+from emulator.validation.compare import STATE_NAMES, Measured, compare, measure
 from kernel.tiling import TilingOptions
 from socs import load
 from socs.errors import AtlasError
@@ -353,3 +355,39 @@ def test_a_million_reasons_are_not_kept_apart(tmp_path: Path) -> None:
     found = measure(path)
     assert len(found.skipped.reasons) == 101
     assert (found.skipped.total, found.skipped.reasons["other reasons"].count) == (500, 400)
+
+
+CELLS = st.one_of(
+    st.sampled_from(
+        [
+            "",
+            "N/A",
+            "nan",
+            "-1",
+            "0",
+            "1e400",
+            "4,5",
+            ";;",
+            '"',
+            "64,64;64,64",
+            "float32;float16",
+            "hot",
+            "Mul",
+        ]
+    ),
+    st.text(max_size=12),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(CELLS, min_size=10, max_size=14), max_size=6), st.sampled_from([",", "\n", "\x00"]))
+def test_whatever_a_file_holds_its_rows_are_taken_or_counted(
+    tmp_path: Path, lines: list[list[str]], extra: str
+) -> None:
+    path = tmp_path / "m.csv"
+    body = "\n".join(",".join(cells) for cells in lines) + extra
+    path.write_bytes((text_of([{}]) + body).encode("utf-8", "surrogatepass"))
+    found = measure(path)
+    assert len(found.ids) + found.skipped.total == found.rows
+    compared = compare(found, engine="simpy")
+    assert len(compared.ids) + compared.skipped.total == found.rows

@@ -306,6 +306,21 @@ def test_the_recipes_of_the_shipped_numbers_name_rows_and_numbers_that_there_are
         assert set(found.get("free", ())) <= {free.key for free in free_of(chip)}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", recipes(CALIBRATION))
+def test_the_shipped_numbers_are_those_that_the_shipped_rows_give(name: str) -> None:
+    """Within two standard errors; of a number that the rows hold from one side only, on that side."""
+    chip, how = socs.load(name), recipes(CALIBRATION)[name]
+    found = calibrate(
+        measure(MEASUREMENTS, soc=chip), chip, exclude=how.get("exclude", ()), keys=how.get("free", ())
+    ).fit
+    assert found.numbers
+    for one in found.numbers:
+        if not one.one_sided:
+            assert abs(one.after - one.before) <= 2 * one.standard_error * one.after, one
+    assert found.rms_after <= found.rms_before
+
+
 def test_scipy_is_asked_for_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

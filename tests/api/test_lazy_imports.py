@@ -32,16 +32,19 @@ def test_names_of_the_package_are_imported_when_used() -> None:
     assert found & {"numba", "typer", "torch", "simpy", "rich"} == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["run", "--help"], ["validate", "--help"], ["calibrate", "--help"]],
+)
 def test_help_imports_neither_numpy_nor_numba(arguments: list[str]) -> None:
-    assert modules(command(*arguments)) & {"numba", "llvmlite", "numpy", "simpy", "torch"} == set()
+    assert modules(command(*arguments)) & {"numba", "llvmlite", "numpy", "scipy", "simpy", "torch"} == set()
 
 
 @pytest.mark.parametrize("arguments", [["socs"], ["soc", "Ascend910B3", "--json"]])
 def test_the_catalogue_imports_no_numba(arguments: list[str]) -> None:
     found = modules(command(*arguments))
     assert "socs" in found
-    assert found & {"numba", "llvmlite", "torch", "simpy"} == set()
+    assert found & {"numba", "llvmlite", "torch", "simpy", "scipy"} == set()
 
 
 def test_a_prediction_compiles_nothing() -> None:

@@ -50,8 +50,9 @@ def validation_report(of: Comparison, found: Summaries, source: str) -> Group:
         ]
     if found.trace.summary.n:
         parts += _trace(found)
-    if found.overall.n:
-        parts += [Text(), Text("largest errors", style="bold"), Whole(_worst(of, of.point & of.vendor))]
+    shown = of.point & of.vendor if found.overall.n else of.vendor
+    if shown.any():
+        parts += [Text(), Text("largest errors", style="bold"), Whole(_worst(of, shown))]
     if of.skipped.total:
         parts += [Text(), *skipped(of.skipped)]
     return Group(*parts)

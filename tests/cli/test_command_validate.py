@@ -82,6 +82,9 @@ def test_a_profile_needs_a_chip(command: Command, tmp_path: Path) -> None:
     refused = command("validate", path)
     assert (refused.status, refused.out) == (2, "")
     assert "names no chip: give it with --soc" in refused.err
+    # Where every state is unknown, those rows are the ones whose errors are shown.
+    shown = command("validate", path, "--soc", "Ascend910B4-1").out.partition("largest errors")[2]
+    assert "Mul float16 512,64" in " ".join(shown.split())
     found = json.loads(command("validate", path, "--soc", "Ascend910B4-1", "--json").out)
     assert (found["trace"]["n"], found["rows"][0]["op"], found["rows"][0]["id"]) == (1, "Mul", "line 2")
 

@@ -58,6 +58,11 @@ FREE: tuple[Free, ...] = (
     Free("launch.block_s", _fixed(1e-10, 0.8e-6), "nearly nothing, to a core switch (hw-native-sys/simpler)"),
     Free("launch.entry_s", _fixed(*_HEAD), _HEAD_TEXT),
     Free("launch.cold_code_s", _fixed(*_HEAD), _HEAD_TEXT),
+    Free(
+        "launch.cold_code_block_s",
+        _fixed(1e-10, 0.8e-6),
+        "nearly nothing, to a core switch (hw-native-sys/simpler)",
+    ),
     Free("memory.hbm_bytes_per_s", _hbm, "a quarter of the chip's, to the highest figure of any source"),
     Free("memory.read_cost", _fixed(0.5, 2.0), "half to twice a byte of mixed traffic"),
     Free("memory.write_cost", _fixed(0.5, 2.0), "half to twice a byte of mixed traffic"),

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import index
 
 from kernel.program import Buffer, Flag, Instruction, Loop, Operand, Program, Region, Window
 from socs.errors import AtlasError
@@ -33,7 +34,7 @@ class GlobalTensor:
 
 @dataclass(frozen=True, slots=True)
 class LocalTensor:
-    """Elements of the unified buffer; slicing moves the address."""
+    """Elements of the unified buffer; a slice, from the front, moves the address."""
 
     address: int
     dtype: DType
@@ -43,7 +44,8 @@ class LocalTensor:
     block: bool = False
 
     def __getitem__(self, part: slice) -> LocalTensor:
-        start, stop, _ = part.indices(self.count)
+        start = 0 if part.start is None else part.start
+        stop = self.count if part.stop is None else min(part.stop, self.count)
         return LocalTensor(self.address + start * self.dtype.itemsize, self.dtype, stop - start)
 
     def view(self, dtype: DType) -> LocalTensor:
@@ -80,18 +82,23 @@ class Tiles:
     length: int
     tile_length: int
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many there are."""
         return -(-self.length // self.tile_length)
+
+    def __len__(self) -> int:
+        return index(self.count)
 
     @property
     def full(self) -> int:
         """Tiles of ``tile_length`` elements that are not the last one."""
-        return len(self) - 1
+        return self.count - 1
 
-    def __getitem__(self, index: int) -> Tile:
-        offset = index * self.tile_length
+    def __getitem__(self, number: int) -> Tile:
+        offset = number * self.tile_length
         count = min(self.tile_length, self.length - offset)
-        return Tile(index, offset, count, index == len(self) - 1)
+        return Tile(number, offset, count, number == self.count - 1)
 
 
 POSITIONS = {
@@ -226,28 +233,29 @@ class Core:
         period = math.lcm(*(queue.depth for queue in self._queues)) if self._queues else 1
         trips = (tiles.full - period) // period
         if trips < 3:
-            yield from self._record(tiles, range(len(tiles)))
+            yield from self._record(tiles, 0, tiles.count)
             return
-        yield from self._record(tiles, range(period))
+        yield from self._record(tiles, 0, period)
         first = len(self._items)
-        yield from self._record(tiles, range(period, 2 * period))
+        yield from self._record(tiles, period, period)
         second = len(self._items)
-        yield from self._record(tiles, range(2 * period, 3 * period))
+        yield from self._record(tiles, 2 * period, period)
         third = len(self._items)
-        yield from self._record(tiles, range(3 * period, 4 * period))
+        yield from self._record(tiles, 3 * period, period)
         body = self._fold(self._items[first:second], self._items[second:third], self._items[third:], period)
         if body is None:
-            yield from self._record(tiles, range(4 * period, len(tiles)))
+            yield from self._record(tiles, 4 * period, tiles.count - 4 * period)
             return
         del self._items[first:]
         self._items.append(Loop(body, trips, period))
-        yield from self._record(tiles, range(period * (1 + trips), len(tiles)))
+        rest = period * (1 + trips)
+        yield from self._record(tiles, rest, tiles.count - rest)
 
-    def _record(self, tiles: Tiles, indices: range) -> Iterator[Tile]:
-        for index in indices:
-            self._tile = index
+    def _record(self, tiles: Tiles, first: int, count: int) -> Iterator[Tile]:
+        for place in range(count):
+            self._tile = first + place
             self._emit(Op.LOOP, Pipe.S)
-            yield tiles[index]
+            yield tiles[self._tile]
 
     @staticmethod
     def _fold(

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -22,16 +23,15 @@ from kernel.plan import (
     MAX_RANK,
     PARAM_INVALID,
     Plan,
+    Sketch,
     check_block_dim,
     dims_of,
     layout_in,
     shape_text,
-    warnings_of,
 )
-from kernel.program import Launch, TensorArg
+from kernel.program import TensorArg
 from kernel.remember import remembered
 from kernel.tiling import Problem, TilingOptions
-from kernel.verify import verify
 from socs.errors import AtlasError
 from socs.isa import DType
 from socs.spec import Soc
@@ -128,8 +128,13 @@ def coefficient(shape: Sequence[int], reduction: Reduction, kernel: str = "mse_l
     return registry.find(kernel).mean(shape) if reduction is Reduction.MEAN else PLAIN
 
 
+def plan(soc: Soc, **call: Any) -> Plan:
+    """:func:`decide`, recorded and verified: ``AtlasError`` for what cannot run."""
+    return decide(soc, **call).checked()
+
+
 @remembered(64)
-def plan(
+def decide(
     soc: Soc,
     *,
     shape: Sequence[int],
@@ -181,9 +186,11 @@ def plan(
         frozenset(n for n, dims in shapes.items() if math.prod(dims) == 1),
     )
     cut = chosen.tiled(soc, problem, options)
-    launch = Launch(
+    sketch = Sketch(
         name,
-        chosen.blocks(soc, problem, cut),
+        chosen.record,
+        (problem,),
+        tuple(cut.shapes()),
         (
             *(TensorArg(n, dtype, total, layout=layout_in(dims, joined)) for n, dims in shapes.items()),
             TensorArg("out", dtype, total, written=True),
@@ -191,8 +198,7 @@ def plan(
         {"coefficient": float(coefficient(own, reduction, name))},
         joined,
     )
-    findings = tuple(verify(launch, soc))
-    warnings = warnings_of(launch, soc, cut, findings)
+    notes: tuple[str, ...] = ()
     if not chosen.queues and options.buffer_num not in (None, 1):
-        warnings += (f"buffer-num = {options.buffer_num} changes nothing: {name} has no queues",)
-    return Plan(*common, launch, cut, stand_in, warnings, findings, chosen.assumed, word)
+        notes = (f"buffer-num = {options.buffer_num} changes nothing: {name} has no queues",)
+    return Plan(*common, sketch, cut, stand_in, notes, chosen.assumed, word)

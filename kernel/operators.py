@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernel import mse_loss_backward, registry, schedules
-from kernel.elementwise import FAMILY, Elementwise, Input, Job
+from kernel.elementwise import FAMILY, Elementwise, Input, Job, record
 from kernel.layout import broadcast, coalesce, contiguous_strides
 from kernel.mse_loss_backward import Reduction
 from kernel.plan import (
@@ -21,15 +21,14 @@ from kernel.plan import (
     MAX_RANK,
     PARAM_INVALID,
     Plan,
+    Sketch,
     check_block_dim,
     layout_in,
     shape_text,
-    warnings_of,
 )
-from kernel.program import Launch, TensorArg
+from kernel.program import TensorArg
 from kernel.schedules import ASCENDC, ATVOSS, PLAIN, TBE, TBE_OLDER, TENSOR_MOVE, TRITON, Schedule
 from kernel.tiling import TilingOptions
-from kernel.verify import verify
 from socs.errors import AtlasError
 from socs.isa import DType
 from socs.spec import Soc
@@ -67,13 +66,14 @@ class Operator:
     ``variadic``: it takes any number of inputs ``x0``, ``x1``, ... in place of ``x``. ``scalar``, ``casts``,
     ``reduces``: whether it takes ``scalar=``, ``to=`` and ``reduction=``. ``reads``: whether it reads its
     inputs' elements, ``writes``: whether it has a result. ``vendor``: its names in the vendor's software;
-    ``kernels``: what ``kernel=`` may be.
+    ``kernels``: what ``kernel=`` may be. ``decide``: the plan of a call before anything is
+    recorded and verified.
     """
 
     name: str
     inputs: tuple[str, ...]
     first: str
-    plan: Callable[[Soc, Request], Plan]
+    decide: Callable[[Soc, Request], Plan]
     vendor: tuple[str, ...]
     scalar: bool = False
     casts: bool = False
@@ -82,6 +82,10 @@ class Operator:
     reads: bool = True
     writes: bool = True
     kernels: tuple[str, ...] = ()
+
+    def plan(self, soc: Soc, request: Request) -> Plan:
+        """What a call comes to, recorded and verified: ``AtlasError`` for what cannot run."""
+        return self.decide(soc, request).checked()
 
     def kernel(self, kind: str) -> str:
         """The name of the kernel of a kind (``triton``, ``ascendc``, ...); ``AtlasError`` without one."""
@@ -109,7 +113,7 @@ def find(name: str) -> Operator:
 def _mse_loss_backward(soc: Soc, request: Request) -> Plan:
     shapes, dtypes = request.shapes, request.dtypes
     dtype = mse_loss_backward.check_dtypes(soc, dtypes["grad_output"], dtypes["self"], dtypes["target"])
-    return mse_loss_backward.plan(
+    return mse_loss_backward.decide(
         soc,
         shape=shapes["self"],
         dtype=dtype,
@@ -123,13 +127,13 @@ def _mse_loss_backward(soc: Soc, request: Request) -> Plan:
 
 
 def _elementwise(operator: Elementwise) -> Callable[[Soc, Request], Plan]:
-    def plan(soc: Soc, request: Request) -> Plan:
-        return _plan(operator, soc, request)
+    def decide(soc: Soc, request: Request) -> Plan:
+        return _decide(operator, soc, request)
 
-    return plan
+    return decide
 
 
-def _plan(operator: Elementwise, soc: Soc, request: Request) -> Plan:
+def _decide(operator: Elementwise, soc: Soc, request: Request) -> Plan:
     dtypes = {name: _dtype(name, dtype) for name, dtype in request.dtypes.items()}
     joined = _joined(request.shapes)
     out = _result_dtype(operator, request, dtypes)
@@ -152,14 +156,16 @@ def _plan(operator: Elementwise, soc: Soc, request: Request) -> Plan:
     ]
     if operator.writes:
         tensors.append(TensorArg("out", out, total, written=True))
-    launch = Launch(
-        kernel, schedule.blocks(soc, job, cut), tuple(tensors), _scalars(operator, request), joined
+    sketch = Sketch(
+        kernel,
+        record,
+        (job, schedule.style),
+        tuple(cut.shapes()),
+        tuple(tensors),
+        _scalars(operator, request),
+        joined,
     )
-    findings = tuple(verify(launch, soc))
-    warnings = warnings_of(launch, soc, cut, findings)
-    return Plan(
-        operator.name, kernel, soc, out, joined, launch, cut, stand_in, warnings, findings, schedule.assumed
-    )
+    return Plan(operator.name, kernel, soc, out, joined, sketch, cut, stand_in, (), schedule.assumed)
 
 
 def _result_dtype(operator: Elementwise, request: Request, dtypes: Mapping[str, DType]) -> DType:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from kernel.core import Tiles
 from kernel.layout import Layout, broadcast, contiguous_strides
-from kernel.program import Launch
+from kernel.program import Blocks, Launch, Program, TensorArg
 from kernel.tiling import Tiling, TilingOptions
-from kernel.verify import Finding
+from kernel.verify import Finding, verify
 from socs.errors import AtlasError
 from socs.isa import DType
 from socs.spec import Soc
@@ -29,13 +31,51 @@ EMPTY = "a tensor is empty: nothing is launched"
 
 
 @dataclass(frozen=True, slots=True)
+class Sketch:
+    """A launch that is decided, but whose programs have not been recorded.
+
+    ``record(soc, *about, tiles, buffer_length, buffer_num)`` gives the program of equal blocks; ``groups``
+    are those blocks as (starts, first block, tiles, buffer_length, buffer_num).
+    """
+
+    kernel: str
+    record: Callable[..., Program]
+    about: tuple[object, ...]
+    groups: tuple[tuple[range, int, Tiles, int, int], ...]
+    tensors: tuple[TensorArg, ...]
+    scalars: dict[str, float]
+    shape: tuple[int, ...]
+
+    def launch(self, soc: Soc) -> Launch:
+        """The launch, recorded for ``soc``."""
+        blocks = tuple(
+            Blocks(self.record(soc, *self.about, tiles, buffer_length, buffer_num), starts, first)
+            for starts, first, tiles, buffer_length, buffer_num in self.groups
+        )
+        return Launch(self.kernel, blocks, self.tensors, self.scalars, self.shape)
+
+    @property
+    def block_dim(self) -> int:
+        return sum([len(starts) for starts, *_ in self.groups])
+
+    @property
+    def bytes_read(self) -> int:
+        return sum([t.bytes for t in self.tensors if not t.written])
+
+    @property
+    def bytes_written(self) -> int:
+        return sum([t.bytes for t in self.tensors if t.written])
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a call comes to: a launch, how it was cut, and what must be said about it.
 
-    ``dtype`` and ``shape`` are the result's. ``launch`` is ``None`` where nothing is launched (an empty
-    tensor). ``stand_in_for`` names the kernel that the chip really runs where the user chose another.
-    ``assumed``: what of the kernel no public source settles. ``reduction``: by its name, where the operator
-    has one.
+    ``dtype`` and ``shape`` are the result's. ``sketch`` and ``launch`` are ``None`` where nothing is launched
+    (an empty tensor); the launch is recorded when it is asked for, and so is what :func:`verify` finds in it.
+    ``stand_in_for`` names the kernel that the chip really runs where the user chose another. ``notes``: what
+    must be said besides. ``assumed``: what of the kernel no public source settles. ``reduction``: by its
+    name, where the operator has one.
     """
 
     operator: str
@@ -43,13 +83,38 @@ class Plan:
     soc: Soc
     dtype: DType
     shape: tuple[int, ...]
-    launch: Launch | None
+    sketch: Sketch | None
     tiling: Tiling | None
     stand_in_for: str | None
-    warnings: tuple[str, ...]
-    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     reduction: str | None = None
+
+    @cached_property
+    def launch(self) -> Launch | None:
+        """The recorded launch."""
+        return None if self.sketch is None else self.sketch.launch(self.soc)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with the launch."""
+        return () if self.launch is None else tuple(verify(self.launch, self.soc))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be said of the launch. ``AtlasError`` for one that cannot run."""
+        return self.warnings_with(self.findings)
+
+    def warnings_with(self, findings: Sequence[Finding]) -> tuple[str, ...]:
+        """The same where the findings are known, so that nothing need be recorded for them."""
+        if self.sketch is None or self.tiling is None:
+            return self.notes
+        return (*_warnings(self.sketch, self.soc, self.tiling, findings), *self.notes)
+
+    def checked(self) -> Plan:
+        """This plan, recorded and verified. ``AtlasError`` where it cannot run."""
+        assert self.warnings is not None
+        return self
 
 
 def dims_of(shape: Sequence[int]) -> tuple[int, ...]:
@@ -82,8 +147,7 @@ def check_block_dim(soc: Soc, options: TilingOptions) -> None:
         )
 
 
-def warnings_of(launch: Launch, soc: Soc, cut: Tiling, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """What must be said of a launch that runs; ``AtlasError`` for one that cannot."""
+def _warnings(launch: Sketch, soc: Soc, cut: Tiling, findings: Sequence[Finding]) -> tuple[str, ...]:
     if findings and cut.chosen_by == "user":
         raise AtlasError(str(findings[0]).removeprefix("capacity: "))
     warnings = []

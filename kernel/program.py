@@ -174,6 +174,15 @@ def _trips(trips: int, most: int | None) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Starts:
+    """What takes the place of a ``range`` of starts where the numbers are traced (:mod:`kernel.trace`)."""
+
+    start: int
+    step: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Blocks:
     """Blocks that share one program; ``starts`` are their first elements in the tensors."""
 
@@ -183,7 +192,20 @@ class Blocks:
 
     @property
     def count(self) -> int:
-        return len(self.starts)
+        return len(self.starts) if isinstance(self.starts, range) else self.starts.count
+
+    @property
+    def first_start(self) -> int:
+        return self.starts.start
+
+    @property
+    def last_start(self) -> int:
+        return self.first_start + (self.count - 1) * self.step
+
+    @property
+    def step(self) -> int:
+        """Elements from one block's start to the next one's."""
+        return self.starts.step
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernel import coefficient, mse_loss_grad, mse_loss_grad_950, mse_loss_grad_triton, mse_loss_grad_v2
 from kernel.core import Tiles
-from kernel.program import Blocks, Program
+from kernel.program import Program
 from kernel.tiling import Problem, Tiling, TilingOptions, with_options
 from socs.errors import AtlasError
 from socs.isa import DType
@@ -42,13 +42,6 @@ class Kernel:
         if self.cut is not None:
             return self.cut(soc, problem, options)
         return with_options(self.tiling(soc, problem), options, problem.dtype.itemsize)
-
-    def blocks(self, soc: Soc, problem: Problem, tiling: Tiling) -> tuple[Blocks, ...]:
-        """The recorded programs of a launch, one for each shape of block."""
-        return tuple(
-            Blocks(self.record(soc, problem, tiles, buffer_length, buffer_num), starts, first)
-            for starts, first, tiles, buffer_length, buffer_num in tiling.shapes()
-        )
 
 
 def _v2_tiling(soc: Soc, problem: Problem) -> Tiling:

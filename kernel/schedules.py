@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernel.elementwise import Job, Style, record
-from kernel.program import Blocks
+from kernel.elementwise import Job, Style
 from kernel.tiling import Problem, Tiling, TilingOptions, align_up, cut_evenly, whole_tiles, with_options
 from socs.isa import BLOCK_BYTES
 from socs.spec import Soc
@@ -50,13 +49,6 @@ class Schedule:
     cut: Callable[[Soc, Job, TilingOptions], Tiling]
     style: Style
     assumed: tuple[str, ...] = ()
-
-    def blocks(self, soc: Soc, job: Job, tiling: Tiling) -> tuple[Blocks, ...]:
-        """The recorded programs of a launch, one for each shape of block."""
-        return tuple(
-            Blocks(record(soc, job, self.style, tiles, length, buffers), starts, first)
-            for starts, first, tiles, length, buffers in tiling.shapes()
-        )
 
 
 def live_tensors(job: Job) -> int:

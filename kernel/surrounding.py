@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-from kernel.elementwise import FAMILY, Input, Job
+from kernel.elementwise import FAMILY, Input, Job, record
 from kernel.layout import Layout
+from kernel.plan import Sketch
 from kernel.program import Launch, TensorArg
 from kernel.schedules import PLAIN
 from kernel.tiling import TilingOptions
@@ -50,4 +51,4 @@ def cast(soc: Soc, source: DType, target: DType, shape: tuple[int, ...]) -> Laun
 
 def _launch(soc: Soc, job: Job, name: str, shape: tuple[int, ...], tensors: tuple[TensorArg, ...]) -> Launch:
     cut = PLAIN.cut(soc, job, TilingOptions())
-    return Launch(name, PLAIN.blocks(soc, job, cut), tensors, {}, shape)
+    return Sketch(name, record, (job, PLAIN.style), tuple(cut.shapes()), tensors, {}, shape).launch(soc)

@@ -249,7 +249,7 @@ def _bounds(blocks: Blocks, launch: Launch) -> Iterable[Finding]:
     """Useful accesses outside the tensors, and stores into inputs. The last block reaches furthest."""
     lengths = {tensor.name: tensor.length for tensor in launch.tensors}
     outputs = {tensor.name for tensor in launch.tensors if tensor.written}
-    start = blocks.starts[-1]
+    start = blocks.last_start
     for instruction, trip in blocks.program.walk(TRIPS):
         if isinstance(instruction.dst, Window) and instruction.dst.tensor not in outputs:
             yield Finding(
@@ -282,13 +282,13 @@ def coverage(launch: Launch) -> Iterable[Finding]:
                 body = (item,) if isinstance(item, Instruction) else item.body
                 trips = 1 if isinstance(item, Instruction) else item.trips
                 loop = _Spans()
-                steps: set[int] = set()
+                steps: list[int] = []
                 for instruction in body:
                     window = instruction.dst
                     if isinstance(window, Window) and window.tensor == tensor.name:
                         loop.add(window.offset, window.offset + window.count)
-                        steps.add(window.stride)
-                if len(steps) > 1:
+                        steps.append(window.stride)
+                if any(step != steps[0] for step in steps):
                     yield Finding(
                         "coverage", f"the stores of a loop into {tensor.name} move by different strides"
                     )
@@ -303,9 +303,8 @@ def coverage(launch: Launch) -> Iterable[Finding]:
                     "coverage",
                     f"a block stores {stored._spans} of {tensor.name}, not its elements 0..{length}",
                 )
-            starts = blocks.starts
-            if starts[0] != edge or (len(starts) > 1 and starts.step != length):
+            if blocks.first_start != edge or (blocks.count > 1 and blocks.step != length):
                 yield Finding("coverage", f"blocks do not join in {tensor.name} at element {edge}")
-            edge = starts[-1] + length
+            edge = blocks.last_start + length
         if edge != tensor.length:
             yield Finding("coverage", f"{tensor.name} has {tensor.length} elements, blocks end at {edge}")

@@ -10,13 +10,15 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from emulator.device.memory import GRAINS, Demand, Residency, whole
 from kernel.layout import Layout
 from kernel.program import Blocks, Instruction, Region, Window
+from kernel.trace import gcd, larger, opaque, smaller
 from socs.errors import UnknownCost
 from socs.isa import BLOCK_BYTES, REPEAT_BYTES, Op, cost_key, repeats
-from socs.spec import DmaDirection, DmaPath, RegisterLoop, Soc
+from socs.spec import Banks, DmaDirection, DmaPath, RegisterLoop, Soc
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,6 @@ class Costs:
         self._residency = residency
         self.used = set() if used is None else used
         self._layouts = layouts or {}
-        self._vector: dict[Instruction, VectorTime] = {}
-        self._transfer: dict[tuple[Instruction, int], TransferTime] = {}
 
     def issue(self) -> int:
         """Cycles of the scalar unit to hand one instruction to its pipe."""
@@ -91,12 +91,6 @@ class Costs:
 
     def vector(self, instruction: Instruction) -> VectorTime:
         """``head + interval * repeats``; bank conflicts raise the interval."""
-        known = self._vector.get(instruction)
-        if known is None:
-            known = self._vector[instruction] = self._vector_time(instruction)
-        return known
-
-    def _vector_time(self, instruction: Instruction) -> VectorTime:
         assert isinstance(instruction.dst, Region)
         if instruction.fused is not None and self._soc.vector.register_loop is not None:
             return self._register_loop(instruction, self._soc.vector.register_loop)
@@ -110,15 +104,15 @@ class Costs:
                 f"({self._soc.origin}: vector.costs.{instruction.op}.{key}): no total is given"
             )
         self.used |= {f"vector.costs.{instruction.op}.{key}", "vector.issue_gap_cycles"}
-        interval = max(cost.interval_cycles, float(self.bank_cycles(instruction.dst, sources)))
+        interval = larger(cost.interval_cycles, self.bank_cycles(instruction.dst, sources))
         if instruction.op is Op.BROADCAST and instruction.dst.rows > 1:
             # Each row is an instruction of its own, and none waits for another.
             each = math.ceil(interval * repeats(instruction.dst.count, instruction.dst.dtype))
-            body = instruction.dst.rows * max(self._soc.vector.issue_gap_cycles, each)
+            body = instruction.dst.rows * larger(self._soc.vector.issue_gap_cycles, each)
         else:
             count = repeats(instruction.issued_count, instruction.dst.dtype, *(s.dtype for s in sources))
             body = math.ceil(interval * count)
-        gap = max(self._soc.vector.issue_gap_cycles, body)
+        gap = larger(self._soc.vector.issue_gap_cycles, body)
         return VectorTime(gap, cost.head_cycles + body)
 
     def _register_loop(self, instruction: Instruction, loop: RegisterLoop) -> VectorTime:
@@ -150,58 +144,13 @@ class Costs:
         if decode == "unknown":
             return 1
         self.used.add("ub.banks")
-        return self._banks_2201(dst, sources) if decode == "group_low" else self._banks_3510(dst, sources)
-
-    def _banks_2201(self, dst: Region, sources: list[Region]) -> int:
-        """Each of the 16 groups gives one 32 B read and one write per cycle, so two sources in one group take
-        two; a read and a write of one bank collide, the write coming one repeat late, so equal bases do not
-        (asc-devkit, bank conflict guide)."""
         banks = self._soc.ub.banks
-        blocks = REPEAT_BYTES // BLOCK_BYTES
-
-        def group(region: Region, behind: int = 0) -> set[int]:
-            first = region.address // BLOCK_BYTES - behind * blocks
-            return {(first + k) % banks.groups for k in range(blocks)}
-
-        def bank(region: Region) -> int:
-            return region.address // (banks.groups * banks.bank_bytes)
-
-        reads: dict[int, int] = {}
-        for source in sources:
-            for g in group(source):
-                reads[g] = reads.get(g, 0) + 1
-        read_cycles = -(-max(reads.values(), default=0) // banks.reads_per_group)
-        collides = any(
-            source.dtype.itemsize == dst.dtype.itemsize
-            and bank(source) == bank(dst)
-            and group(source) & group(dst, behind=1)
-            for source in sources
-        )
-        return max(read_cycles, 2 if collides else 1)
-
-    def _banks_3510(self, dst: Region, sources: list[Region]) -> int:
-        """Each of the 8 groups has two banks and gives two accesses per cycle, one of them a write at most;
-        two reads of one bank collide (asc-devkit, bank conflict sample for arch 3510)."""
-        banks = self._soc.ub.banks
-        accesses: Counter[int] = Counter()
-        reads: Counter[tuple[int, int]] = Counter()
-        for region, is_read in (*((source, True) for source in sources), (dst, False)):
-            for k in range(REPEAT_BYTES // BLOCK_BYTES):
-                row, group = divmod(region.address // BLOCK_BYTES + k, banks.groups)
-                accesses[group] += 1
-                reads[group, row % (banks.count // banks.groups)] += is_read
-        slots = banks.reads_per_group
-        return max(-(-max(accesses.values()) // slots), max(reads.values(), default=0))
+        cycles = _banks_2201 if decode == "group_low" else _banks_3510
+        places = tuple([_place(source, banks) for source in sources])
+        return cycles(banks.groups, banks.count, banks.reads_per_group, _place(dst, banks), places)
 
     def transfer(self, instruction: Instruction, blocks: Blocks) -> TransferTime:
         """A copy between GM and UB."""
-        key = (instruction, id(blocks))
-        known = self._transfer.get(key)
-        if known is None:
-            known = self._transfer[key] = self._transfer_time(instruction, blocks)
-        return known
-
-    def _transfer_time(self, instruction: Instruction, blocks: Blocks) -> TransferTime:
         load = instruction.op is Op.COPY_IN
         window = instruction.srcs[0] if load else instruction.dst
         assert isinstance(window, Window)
@@ -216,28 +165,26 @@ class Costs:
         count = instruction.issued_count
         layout = self._layouts.get(window.tensor)
         if layout is not None:
-            count = min(count, layout.distinct_in_run(count))
+            count = smaller(count, layout.distinct_in_run(count))
         nbytes = count * window.dtype.itemsize
         self.used |= {"dma.line_bytes", "dma.misaligned_lines"}
         single = layout is not None and not any(layout.strides)
-        extra = 0.0 if single else (dma.line_bytes - self._granule(window, blocks)) * dma.misaligned_lines
+        granule = self._granule(window, blocks)
+        extra = 0.0 if single else (dma.line_bytes - granule) * dma.misaligned_lines
         served = nbytes + extra
         unloaded = path.latency_cycles + math.ceil(nbytes / path.port_bytes_per_cycle)
         demand = Demand(
             grains=math.ceil(served * GRAINS),
-            cap=max(1, int(path.stream_bytes_per_cycle * GRAINS)),
+            cap=larger(1, math.floor(path.stream_bytes_per_cycle * GRAINS)),
             hbm=traffic,
             store=int(not load),
         )
         # From the integers that the memory counts in: a cycle of rounding is no wait for others.
-        alone = max(unloaded, path.stream_latency_cycles + -(-demand.grains // demand.cap))
-        overlap = 0
-        if path.overlap_cycles and self._granule(window, blocks) % BLOCK_BYTES == 0:
-            # A transfer is in its pipe for a cycle at least.
-            overlap = min(path.overlap_cycles, alone - 1)
+        alone = larger(unloaded, path.stream_latency_cycles + -(-demand.grains // demand.cap))
+        overlap = _overlap(path.overlap_cycles or 0, granule, alone)
         return TransferTime(unloaded, path.stream_latency_cycles, demand, alone, overlap)
 
-    def _mixed(self, direction: DmaDirection, hbm_share: int, key: str) -> DmaPath:
+    def _mixed(self, direction: DmaDirection, hbm_share: int, key: str) -> DmaPath | _Path:
         """The path of a transfer of which ``hbm_share`` comes from HBM: times weighted by bytes."""
         if hbm_share:
             self.used.add(f"{key}.hbm")
@@ -250,7 +197,7 @@ class Costs:
         def rate(a: float, b: float) -> float:
             return 1 / (part / a + (1 - part) / b)
 
-        return DmaPath(
+        return _Path(
             latency_cycles=round(part * far.latency_cycles + (1 - part) * near.latency_cycles),
             port_bytes_per_cycle=rate(far.port_bytes_per_cycle, near.port_bytes_per_cycle),
             stream_latency_cycles=round(
@@ -263,12 +210,70 @@ class Costs:
     def _granule(self, window: Window, blocks: Blocks) -> int:
         """Bytes to which every start of this run is aligned, over all blocks and trips; at most a line."""
         size = window.dtype.itemsize
-        starts = blocks.starts
-        step = starts.step if len(starts) > 1 else 0
-        return math.gcd(
+        step = blocks.step if blocks.count > 1 else 0
+        return gcd(
             self._soc.dma.line_bytes,
             window.offset * size,
             window.stride * size,
-            starts[0] * size,
+            blocks.first_start * size,
             step * size,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """Numbers like those of a :class:`socs.spec.DmaPath`, of two paths together."""
+
+    latency_cycles: int
+    port_bytes_per_cycle: float
+    stream_latency_cycles: int
+    stream_bytes_per_cycle: float
+    overlap_cycles: int
+
+
+@opaque
+def _overlap(cycles: int, granule: int, alone: int) -> int:
+    """Whole blocks follow each other ``cycles`` early; a transfer is in its pipe for a cycle at least."""
+    return min(cycles, alone - 1) if granule % BLOCK_BYTES == 0 else 0
+
+
+def _place(region: Region, banks: Banks) -> tuple[int, int, int]:
+    """Where a region begins: its 32 B block, as far as that matters, and its bank; and its elements' size."""
+    block = region.address // BLOCK_BYTES % banks.count
+    return block, region.address // (banks.groups * banks.bank_bytes), region.dtype.itemsize
+
+
+_BLOCKS = REPEAT_BYTES // BLOCK_BYTES
+_Place = tuple[int, int, int]
+
+
+@opaque
+@lru_cache(maxsize=1 << 14)
+def _banks_2201(groups: int, count: int, per_group: int, dst: _Place, sources: tuple[_Place, ...]) -> int:
+    """Each of the 16 groups gives one 32 B read and one write per cycle, so two sources in one group take
+    two; a read and a write of one bank collide, the write coming one repeat late, so equal bases do not
+    (asc-devkit, bank conflict guide)."""
+
+    def group(block: int, behind: int = 0) -> set[int]:
+        return {(block - behind * _BLOCKS + k) % groups for k in range(_BLOCKS)}
+
+    reads = Counter(g for block, _, _ in sources for g in group(block))
+    collides = any(
+        (bank, size) == dst[1:] and group(block) & group(dst[0], behind=1) for block, bank, size in sources
+    )
+    return max(-(-max(reads.values(), default=0) // per_group), 2 if collides else 1)
+
+
+@opaque
+@lru_cache(maxsize=1 << 14)
+def _banks_3510(groups: int, count: int, per_group: int, dst: _Place, sources: tuple[_Place, ...]) -> int:
+    """Each of the 8 groups has two banks and gives two accesses per cycle, one of them a write at most;
+    two reads of one bank collide (asc-devkit, bank conflict sample for arch 3510)."""
+    accesses: Counter[int] = Counter()
+    reads: Counter[tuple[int, int]] = Counter()
+    for (block, _, _), is_read in (*((source, True) for source in sources), (dst, False)):
+        for k in range(_BLOCKS):
+            row, group = divmod(block + k, groups)
+            accesses[group] += 1
+            reads[group, row % (count // groups)] += is_read
+    return max(-(-max(accesses.values()) // per_group), max(reads.values(), default=0))

@@ -136,7 +136,8 @@ def save_tensor(path: str | os.PathLike[str], array: Array, name: str = OUTPUT) 
     if stored.dtype.isbuiltin == 2:  # a dtype of ml_dtypes, for which NumPy writes what it cannot read
         raise AtlasError(f"{path}: {suffix} files cannot hold dtype {dtype_name(array)}")
     if suffix == ".npz":
-        _write_atomic(path, lambda file: np.savez(file, **{name: stored}))
+        members: dict[str, Any] = {name: stored}
+        _write_atomic(path, lambda file: np.savez(file, **members))
     else:
         _write_atomic(path, lambda file: np.lib.format.write_array(file, stored, allow_pickle=False))
 

@@ -99,8 +99,12 @@ def test_costs_exist_only_for_what_the_chip_takes(name: str) -> None:
         if op == "broadcast":  # which moves bits: also of dtypes that can only be cast
             taken = {dtype for pair in vector.casts for dtype in pair.split("_to_")}
         assert set(costs) <= taken, op
-    assert {"sub", "mul", "muls", "cast", "broadcast"} == set(vector.costs)
-    assert {"float32", "float16"} <= set(vector.costs["mul"])
+    two, others = (
+        {"add", "sub", "mul", "div", "max", "min"},
+        {"muls", "relu", "duplicate", "cast", "broadcast"},
+    )
+    assert two | others == set(vector.costs)
+    assert all({"float32", "float16"} <= set(vector.costs[op]) for op in (two | others) - {"cast"})
     # One for each dtype that a tensor of the operator may have.
     bfloat16 = {"bfloat16"} & {pair.removeprefix("float32_to_") for pair in vector.casts}
     assert set(vector.costs["broadcast"]) == {"float32", "float16"} | bfloat16

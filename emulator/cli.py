@@ -444,6 +444,33 @@ def calibrate(
             _out(f"{what}: {path}\n")
 
 
+@app.command("cann-root")
+def cann_root(
+    directory: Annotated[Path, typer.Argument(help="Where to: a new or empty folder, or a root of before.")],
+    soc: SocOption = DEFAULT_SOC,
+    compiler: Annotated[
+        str | None,
+        typer.Option("--cc", metavar="COMMAND", help="The C compiler. Default: CC, gcc, clang, zig."),
+    ] = None,
+    as_json: JsonOption = False,
+    overrides: SetOption = None,
+) -> None:
+    """Headers and libraries for C, C++ and PyTorch clients of the emulated NPU."""
+    from emulator import api
+    from emulator.cann.root import lay_out
+    from emulator.report.progress import Steps
+
+    with Steps(4) as progress:
+        root = lay_out(directory, api.soc(soc, _pairs(overrides)), compiler=compiler, tell=progress.step)
+    if as_json:
+        _json(root.to_json())
+        return
+    _out(
+        f"{root.path}: {root.soc} by default, {root.chips} chips by ATLAS_EMU_SOC "
+        f"({root.compiler}, {root.level})\nbefore compiling and running: source {root.path / 'set_env.sh'}\n"
+    )
+
+
 def main() -> None:
     """Entry point: errors are one line on standard error, with exit status 2."""
     from socs.errors import AtlasError

@@ -1,0 +1,7 @@
+/* Models are not emulated; this header only lets its includers compile. */
+#ifndef ATLAS_EMU_ACL_MDL_H
+#define ATLAS_EMU_ACL_MDL_H
+
+#include "acl/acl_base.h"
+
+#endif

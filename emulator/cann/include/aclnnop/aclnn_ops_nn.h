@@ -1,0 +1,7 @@
+/* An older or collective name for the operators that are emulated. */
+#ifndef ATLAS_EMU_ACLNN_OPS_NN_H
+#define ATLAS_EMU_ACLNN_OPS_NN_H
+
+#include "aclnnop/aclnn_mse_loss_backward.h"
+
+#endif

@@ -1,0 +1,369 @@
+/* Device and pinned host memory: a table of allocations with canaries around each. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime.h"
+
+#define GUARD 64 /* canary bytes before and behind; keeps the start on 64 bytes */
+#define CANARY 0xC5
+#define POISON 0xFF /* fresh memory: a NaN in every float format */
+#define QUARANTINE_BYTES ((size_t)256 << 20)
+#define CHECKED_FROM ((size_t)1 << 30) /* bytes from which the host's free memory is asked first */
+
+struct atlas_block {
+    unsigned char *base;
+    size_t size;  /* asked for */
+    size_t room;  /* given: canaries start behind it */
+    int32_t device;
+    int users;    /* launches that run on it */
+    bool freed;   /* by the client */
+};
+
+typedef struct {
+    atlas_block **items; /* by address */
+    size_t count, capacity;
+} table;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static table device_memory, host_memory;
+static size_t device_bytes, quarantined;
+
+static size_t place_of(const table *t, const void *pointer)
+{
+    size_t low = 0, high = t->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if ((uintptr_t)t->items[middle]->base <= (uintptr_t)pointer)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low; /* the block that may hold pointer is the one before */
+}
+
+static atlas_block *block_at(const table *t, const void *pointer)
+{
+    size_t place = place_of(t, pointer);
+    if (place == 0)
+        return NULL;
+    atlas_block *b = t->items[place - 1];
+    return (uintptr_t)pointer < (uintptr_t)b->base + b->room ? b : NULL;
+}
+
+static bool insert(table *t, atlas_block *b)
+{
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 64;
+        atlas_block **items = realloc(t->items, capacity * sizeof *items);
+        if (items == NULL)
+            return false;
+        t->items = items;
+        t->capacity = capacity;
+    }
+    size_t place = place_of(t, b->base);
+    memmove(t->items + place + 1, t->items + place, (t->count - place) * sizeof *t->items);
+    t->items[place] = b;
+    t->count++;
+    return true;
+}
+
+static void take_out(table *t, const atlas_block *b)
+{
+    size_t place = place_of(t, b->base) - 1;
+    memmove(t->items + place, t->items + place + 1, (t->count - place - 1) * sizeof *t->items);
+    t->count--;
+}
+
+static void release(atlas_block *b)
+{
+    free(b->base - GUARD);
+    free(b);
+}
+
+/* Which side was written over: -1 before, 1 behind, 0 none. */
+static int damage(const atlas_block *b)
+{
+    for (int i = 0; i < GUARD; i++) {
+        if (b->base[i - GUARD] != CANARY)
+            return -1;
+        if (b->base[b->room + (size_t)i] != CANARY)
+            return 1;
+    }
+    return 0;
+}
+
+static void report_damage(const atlas_block *b, const char *when)
+{
+    int side = damage(b);
+    if (side != 0)
+        atlas_debug("%s: the bytes %s the %zu bytes at %p were overwritten", when, side < 0 ? "before" : "behind",
+                    b->size, (void *)b->base);
+}
+
+static bool host_has(size_t bytes)
+{
+    if (bytes < CHECKED_FROM)
+        return true;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL)
+        return true;
+    char line[128];
+    unsigned long long kilobytes = 0;
+    bool enough = true;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+            enough = bytes >> 10 < kilobytes;
+    fclose(file);
+    return enough;
+}
+
+static atlas_block *allocate(size_t size, size_t room, int32_t device)
+{
+    atlas_block *b = malloc(sizeof *b);
+    void *raw = NULL;
+    size_t whole = GUARD + room + GUARD;
+    if (b == NULL || !host_has(whole) || posix_memalign(&raw, GUARD, whole) != 0) {
+        free(b);
+        return NULL;
+    }
+    *b = (atlas_block){.base = (unsigned char *)raw + GUARD, .size = size, .room = room, .device = device};
+    memset(raw, CANARY, GUARD);
+    memset(b->base, POISON, room);
+    memset(b->base + room, CANARY, GUARD);
+    return b;
+}
+
+static aclError device_malloc(void **devPtr, size_t size, size_t padding)
+{
+    NOT_NULL(devPtr);
+    if (size == 0)
+        return acl_fail(ACL_ERROR_INVALID_PARAM, "EH0007",
+                        "aclrtMalloc failed because value 0 for parameter size is invalid. Expected value: > 0.");
+    emu_context *context = emu_current();
+    if (context == NULL)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    const atlas_chip *chip = atlas_soc();
+    size_t total = chip->memory_bytes ? (size_t)chip->memory_bytes : SIZE_MAX / 4;
+    if (size > SIZE_MAX / 4)
+        return rt_fail(ACL_ERROR_RT_DEVICE_OOM, "EL0004", "%zu bytes are more than %s has.", size, chip->name);
+    size_t room = ((size + 31) & ~(size_t)31) + padding;
+    pthread_mutex_lock(&lock);
+    bool fits = room <= total - (device_bytes < total ? device_bytes : total);
+    if (fits)
+        device_bytes += room;
+    pthread_mutex_unlock(&lock);
+    if (!fits)
+        return rt_fail(ACL_ERROR_RT_DEVICE_OOM, "EL0004", "%zu bytes do not fit: %s has %zu, %zu are in use.", size,
+                       chip->name, total, device_bytes);
+    atlas_block *b = allocate(size, room, context->device);
+    pthread_mutex_lock(&lock);
+    bool kept = b != NULL && insert(&device_memory, b);
+    if (!kept)
+        device_bytes -= room;
+    pthread_mutex_unlock(&lock);
+    if (!kept) {
+        if (b != NULL)
+            release(b);
+        return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EL0004",
+                       "the host, whose memory stands for the device's, has no %zu bytes left.", size);
+    }
+    *devPtr = b->base;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    const atlas_chip *chip = atlas_soc();
+    (void)policy; /* pages of the host are what they are */
+    return device_malloc(devPtr, size, chip != NULL && chip->npu_arch == 3510 ? 0 : 32);
+}
+
+aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    (void)policy;
+    return device_malloc(devPtr, size, 0);
+}
+
+/* Under the lock: drop quarantined blocks, in the order of their addresses, until the rest fits. */
+static void shrink_quarantine(void)
+{
+    for (size_t i = 0; i < device_memory.count && quarantined > QUARANTINE_BYTES;) {
+        atlas_block *b = device_memory.items[i];
+        if (b->freed && b->users == 0) {
+            quarantined -= b->room;
+            take_out(&device_memory, b);
+            release(b);
+        } else {
+            i++;
+        }
+    }
+}
+
+aclError aclrtFree(void *devPtr)
+{
+    NOT_NULL(devPtr);
+    pthread_mutex_lock(&lock);
+    atlas_block *b = block_at(&device_memory, devPtr);
+    if (b == NULL || b->base != devPtr || b->freed) {
+        bool freed = b != NULL && b->freed;
+        pthread_mutex_unlock(&lock);
+        return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "aclrtFree: %p %s.", devPtr,
+                       freed         ? "was freed before"
+                       : b != NULL   ? "lies within device memory, but is not its start"
+                                     : "is no device memory, or was freed before");
+    }
+    report_damage(b, "aclrtFree");
+    b->freed = true;
+    device_bytes -= b->room;
+    if (atlas_debugging()) {
+        if (b->users == 0)
+            memset(b->base, POISON, b->room);
+        quarantined += b->room;
+        shrink_quarantine();
+    } else if (b->users == 0) {
+        take_out(&device_memory, b);
+        release(b);
+    }
+    pthread_mutex_unlock(&lock);
+    return ACL_SUCCESS;
+}
+
+atlas_range atlas_pin(const void *first, size_t bytes, atlas_block **block)
+{
+    pthread_mutex_lock(&lock);
+    atlas_block *b = block_at(&device_memory, first);
+    atlas_range found = RANGE_OK;
+    if (b == NULL)
+        found = RANGE_UNKNOWN;
+    else if (b->freed)
+        found = RANGE_FREED;
+    else if (bytes > (size_t)(b->base + b->room - (const unsigned char *)first))
+        found = RANGE_OUTSIDE;
+    else {
+        b->users++;
+        *block = b;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void atlas_unpin(atlas_block *b)
+{
+    pthread_mutex_lock(&lock);
+    if (--b->users == 0 && b->freed && !atlas_debugging()) {
+        take_out(&device_memory, b);
+        release(b);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+aclError aclrtMallocHost(void **hostPtr, size_t size)
+{
+    NOT_NULL(hostPtr);
+    if (size == 0)
+        return acl_fail(ACL_ERROR_INVALID_PARAM, "EH0007",
+                        "aclrtMallocHost failed because value 0 for parameter size is invalid. Expected value: > 0.");
+    if (emu_current() == NULL)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    atlas_block *b = allocate(size, size, -1);
+    pthread_mutex_lock(&lock);
+    bool kept = b != NULL && insert(&host_memory, b);
+    pthread_mutex_unlock(&lock);
+    if (!kept) {
+        if (b != NULL)
+            release(b);
+        return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EL0004", "the host has no %zu bytes left.", size);
+    }
+    *hostPtr = b->base;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtFreeHost(void *hostPtr)
+{
+    NOT_NULL(hostPtr);
+    pthread_mutex_lock(&lock);
+    atlas_block *b = block_at(&host_memory, hostPtr);
+    bool found = b != NULL && b->base == hostPtr;
+    if (found) {
+        report_damage(b, "aclrtFreeHost");
+        take_out(&host_memory, b);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!found)
+        return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003",
+                       "aclrtFreeHost: %p is no memory of aclrtMallocHost, or was freed before.", hostPtr);
+    release(b);
+    return ACL_SUCCESS;
+}
+
+bool emu_is_pinned_host(const void *pointer)
+{
+    pthread_mutex_lock(&lock);
+    bool found = block_at(&host_memory, pointer) != NULL;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
+{
+    NOT_NULL(free);
+    NOT_NULL(total);
+    if ((int)attr < ACL_DDR_MEM || attr > 16)
+        return acl_fail(ACL_ERROR_INVALID_PARAM, "EH0007",
+                        "aclrtGetMemInfo failed because value %d for parameter attr is invalid. Expected value: 0 to 16.",
+                        (int)attr);
+    if (emu_current() == NULL)
+        return ACL_ERROR_RT_CONTEXT_NULL;
+    const atlas_chip *chip = atlas_soc();
+    if (chip->memory_bytes == 0)
+        return rt_fail(ACL_ERROR_API_NOT_SUPPORT, "EE9999", "the memory of %s is not known.", chip->name);
+    pthread_mutex_lock(&lock);
+    size_t used = device_bytes;
+    pthread_mutex_unlock(&lock);
+    *total = (size_t)chip->memory_bytes;
+    *free = used < *total ? *total - used : 0;
+    return ACL_SUCCESS;
+}
+
+void emu_memory_report(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t bytes = 0, leaks = 0;
+    for (size_t i = 0; i < device_memory.count; i++) {
+        const atlas_block *b = device_memory.items[i];
+        if (b->freed)
+            continue;
+        report_damage(b, "aclFinalize");
+        atlas_debug("aclFinalize: %zu bytes of device memory at %p were not freed", b->size, (void *)b->base);
+        bytes += b->size;
+        leaks++;
+    }
+    for (size_t i = 0; i < host_memory.count; i++)
+        atlas_debug("aclFinalize: %zu bytes of aclrtMallocHost at %p were not freed", host_memory.items[i]->size,
+                    (void *)host_memory.items[i]->base);
+    if (leaks > 0)
+        atlas_debug("aclFinalize: %zu bytes in %zu allocations of device memory leak", bytes, leaks);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Tables without a live allocation go at unload, so that leak checkers see the client's leaks alone. */
+__attribute__((destructor)) static void free_tables(void)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = device_memory.count; i-- > 0;) {
+        atlas_block *b = device_memory.items[i];
+        if (b->freed && b->users == 0) {
+            take_out(&device_memory, b);
+            release(b);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        table *t = i == 0 ? &device_memory : &host_memory;
+        if (t->count == 0) {
+            free(t->items);
+            *t = (table){NULL, 0, 0};
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,502 @@
+/* aclnnMseLossBackward: the checks of phase 1, the route, and the launch of phase 2. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute.h"
+#include "dtypes.h"
+#include "loops.h"
+#include "nn.h"
+
+#pragma GCC visibility push(default)
+#include "aclnnop/aclnn_mse_loss_backward.h"
+#pragma GCC visibility pop
+
+enum { GRAD_OUTPUT, SELF, TARGET, OUT };
+
+/* As messages of the checks name them, and as those about views do. */
+static const char *const NAMES[] = {"gradOutput", "self", "target", "out"};
+static const char *const VIEW_NAMES[] = {"grad_output", "self", "target", "out"};
+
+typedef struct {
+    aclOpExecutor base;
+    const atlas_chip *chip;
+    const atlas_kernel *kernel;
+    int type, wanted; /* of the inputs, of out */
+    float factor;
+    int64_t reduction;
+    int rank;
+    int64_t shape[MOST_RANK];
+    bool copies[3]; /* inputs that a Contiguous kernel would gather */
+    bool casts, view_copies;
+} mse_executor;
+
+/* Dimensions as messages have them: [17,2048]. */
+typedef struct {
+    char text[256];
+} shape_text;
+
+static shape_text text_of(const int64_t *dims, uint64_t rank)
+{
+    shape_text shape;
+    size_t used = (size_t)snprintf(shape.text, sizeof shape.text, "[");
+    for (uint64_t i = 0; i < rank && used + 24 < sizeof shape.text; i++)
+        used += (size_t)snprintf(shape.text + used, sizeof shape.text - used, "%s%" PRId64, i ? "," : "", dims[i]);
+    snprintf(shape.text + used, sizeof shape.text - used, "]");
+    return shape;
+}
+
+typedef struct {
+    char text[48];
+} number_text;
+
+/* __int128, for what may leave an int64. */
+static number_text number_of(__int128 value)
+{
+    number_text number;
+    char digits[48];
+    int count = 0;
+    bool negative = value < 0;
+    unsigned __int128 rest = negative ? -(unsigned __int128)value : (unsigned __int128)value;
+    do
+        digits[count++] = (char)('0' + (int)(rest % 10));
+    while ((rest /= 10) != 0);
+    int used = 0;
+    if (negative)
+        number.text[used++] = '-';
+    while (count > 0)
+        number.text[used++] = digits[--count];
+    number.text[used] = '\0';
+    return number;
+}
+
+static number_text number(int64_t value)
+{
+    return number_of(value);
+}
+
+/* Products of dimensions, held at the end of the range where they leave it. */
+static __int128 product(const int64_t *dims, uint64_t rank)
+{
+    const __int128 limit = (__int128)1 << 120;
+    __int128 result = 1;
+    for (uint64_t i = 0; i < rank; i++) {
+        if (dims[i] != 0 && (result > limit / (dims[i] < 0 ? -(__int128)dims[i] : dims[i]) ||
+                             -result > limit / (dims[i] < 0 ? -(__int128)dims[i] : dims[i])))
+            result = (result < 0) != (dims[i] < 0) ? -limit : limit;
+        else
+            result *= dims[i];
+    }
+    return result;
+}
+
+static int type_of(int dtype)
+{
+    return dtype == ACL_FLOAT ? TYPE_FLOAT32 : dtype == ACL_FLOAT16 ? TYPE_FLOAT16 : dtype == ACL_BF16 ? TYPE_BFLOAT16 : -1;
+}
+
+static const char *const TYPE_NAMES[] = {"float32", "float16", "bfloat16"};
+static const int TYPE_DTYPES[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
+static const int WIDTHS[] = {4, 2, 2};
+
+/* Aligned at their last dimensions; false where two disagree. */
+static bool broadcast(const int64_t *a, uint64_t a_rank, const int64_t *b, uint64_t b_rank, int64_t *joined,
+                      uint64_t *rank)
+{
+    if (a_rank < b_rank)
+        return broadcast(b, b_rank, a, a_rank, joined, rank);
+    int64_t result[MOST_RANK];
+    for (uint64_t i = 0; i < a_rank; i++)
+        result[i] = a[i];
+    for (uint64_t i = 1; i <= b_rank; i++) {
+        int64_t mine = a[a_rank - i], other = b[b_rank - i];
+        if (mine == 1)
+            result[a_rank - i] = other;
+        else if (other != 1 && other != mine)
+            return false;
+    }
+    memcpy(joined, result, sizeof result);
+    *rank = a_rank;
+    return true;
+}
+
+static bool is_private(int format)
+{
+    return atlas_format_is_private(format);
+}
+
+/* For tensors whose size was checked. */
+static bool is_contiguous(const aclTensor *t)
+{
+    int64_t count = (int64_t)product(t->view, t->rank), step = 1;
+    if (is_private(t->format) || count <= 1)
+        return true;
+    for (uint64_t i = t->rank; i-- > 0;) {
+        if (t->view[i] != 1 && t->strides[i] != step)
+            return false;
+        step *= t->view[i];
+    }
+    return true;
+}
+
+#define REFUSE(...) return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, __VA_ARGS__)
+
+/* Steps 5 to 7; joined and rank: the broadcast shape. */
+static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t reduction, int64_t *joined, uint64_t *rank)
+{
+    for (int i = GRAD_OUTPUT; i <= TARGET; i += TARGET - GRAD_OUTPUT)
+        if (t[i]->dtype != t[SELF]->dtype)
+            REFUSE(TEXT_SAME_DTYPE, NAMES[i], atlas_dtype_text(t[i]->dtype), atlas_dtype_text(t[SELF]->dtype));
+    for (int i = SELF; i <= OUT; i += OUT - SELF) {
+        int type = type_of(t[i]->dtype);
+        if (type >= 0 && (chip->types >> type & 1))
+            continue;
+        char listed[128] = "";
+        for (int k = 0; k < TYPES; k++)
+            if (chip->types >> k & 1) {
+                strcat(listed, atlas_dtype_text(TYPE_DTYPES[k]));
+                strcat(listed, ",");
+            }
+        REFUSE(TEXT_DTYPE_LIST, NAMES[i], atlas_dtype_text(t[i]->dtype), listed);
+    }
+    if (reduction < 0 || reduction > 2)
+        REFUSE(TEXT_REDUCTION, number(reduction).text);
+    for (int i = GRAD_OUTPUT; i <= TARGET; i++)
+        if (t[i]->rank > MOST_RANK)
+            REFUSE(TEXT_RANK, NAMES[i], number(MOST_RANK).text);
+    int64_t both[MOST_RANK];
+    uint64_t both_rank;
+    if (!broadcast(t[GRAD_OUTPUT]->view, t[GRAD_OUTPUT]->rank, t[SELF]->view, t[SELF]->rank, both, &both_rank))
+        REFUSE(TEXT_BROADCAST_GRAD_OUTPUT, text_of(t[GRAD_OUTPUT]->view, t[GRAD_OUTPUT]->rank).text,
+               text_of(t[SELF]->view, t[SELF]->rank).text);
+    if (!broadcast(t[TARGET]->view, t[TARGET]->rank, both, both_rank, joined, rank))
+        REFUSE(TEXT_BROADCAST_TARGET, text_of(t[TARGET]->view, t[TARGET]->rank).text, text_of(both, both_rank).text);
+    if (t[OUT]->rank != *rank || (*rank > 0 && memcmp(t[OUT]->view, joined, *rank * sizeof *joined) != 0))
+        REFUSE(TEXT_OUT_SHAPE, text_of(joined, *rank).text, text_of(t[OUT]->view, t[OUT]->rank).text);
+    return 0;
+}
+
+/* The format is one of TEXT_*, whose values are all texts. */
+#define CANNOT_BUILD(format, ...)                                                                             \
+    do {                                                                                                      \
+        char reason[ATLAS_TEXT];                                                                              \
+        snprintf(reason, sizeof reason, format, __VA_ARGS__);                                                 \
+        return atlas_nn_fail(ACLNN_ERR_INNER_NULLPTR, TEXT_BUILD, reason);                                    \
+    } while (0)
+
+static int check_size(int place, const aclTensor *t)
+{
+    for (uint64_t i = 0; i < t->rank; i++)
+        if (t->view[i] < 0)
+            CANNOT_BUILD(TEXT_NEGATIVE_DIM, VIEW_NAMES[place], number(t->view[i]).text);
+    if (product(t->view, t->rank) * 8 > INT64_MAX)
+        CANNOT_BUILD(TEXT_TOO_LARGE, VIEW_NAMES[place], number_of(product(t->view, t->rank)).text);
+    return 0;
+}
+
+static int check_strides(int place, const aclTensor *t)
+{
+    __int128 first = t->offset, last = t->offset, storage = product(t->storage, t->storage_rank);
+    for (uint64_t i = 0; i < t->rank; i++) {
+        __int128 reach = (__int128)(t->view[i] - 1) * t->strides[i];
+        *(reach < 0 ? &first : &last) += reach;
+    }
+    if (first < 0 || last >= storage) {
+        char where[ATLAS_TEXT / 2];
+        snprintf(where, sizeof where, TEXT_LEAVES_STORAGE, number_of(first).text, number_of(last).text,
+                 number_of(storage).text);
+        CANNOT_BUILD(TEXT_INVALID_VIEW, VIEW_NAMES[place], where);
+    }
+    return 0;
+}
+
+static bool same_view(const aclTensor *a, const aclTensor *b)
+{
+    return a->rank == b->rank && (a->rank == 0 || memcmp(a->view, b->view, a->rank * sizeof *a->view) == 0);
+}
+
+/* The workspace: buckets that tensors share whose lives do not overlap. Steps are numbered as they run. */
+typedef struct {
+    int64_t size;
+    int first, last;
+    int feeds[3]; /* residents that its step reads, -1: none */
+} resident;
+
+#define MOST_RESIDENTS 8
+
+static __int128 packed(const resident *residents, int count)
+{
+    int64_t sizes[MOST_RESIDENTS];
+    int latest[MOST_RESIDENTS], buckets = 0;
+    for (int i = 0; i < count; i++) {
+        const resident *r = &residents[i];
+        int64_t mask = atlas_workspace_alignment - 1;
+        int64_t size = (r->size + atlas_workspace_padding + mask) & ~mask;
+        int place = buckets - 1;
+        for (; place >= 0; place--) {
+            const resident *before = &residents[latest[place]];
+            bool apart = before->last < r->first || r->last < before->first;
+            bool fed = r->feeds[0] == latest[place] || r->feeds[1] == latest[place] || r->feeds[2] == latest[place];
+            if (apart && !fed)
+                break;
+        }
+        if (place < 0) {
+            place = buckets++;
+            sizes[place] = 0;
+        }
+        sizes[place] = sizes[place] > size ? sizes[place] : size;
+        latest[place] = i;
+    }
+    __int128 total = 0;
+    for (int i = 0; i < buckets; i++)
+        total += sizes[i];
+    return total;
+}
+
+static __int128 workspace(const mse_executor *e, int64_t elements, const int64_t *counts)
+{
+    resident residents[MOST_RESIDENTS];
+    int count = 0, step = 0, gathered[3] = {-1, -1, -1};
+    int copies = e->copies[0] + e->copies[1] + e->copies[2];
+    for (int i = 0; i < 3; i++)
+        if (e->copies[i]) {
+            gathered[i] = count;
+            residents[count++] = (resident){counts[i] * WIDTHS[e->type], step++, copies, {-1, -1, -1}};
+        }
+    int feeds[3] = {gathered[0], gathered[1], gathered[2]}, result = -1;
+    if (e->casts || e->view_copies) {
+        result = count;
+        residents[count++] =
+            (resident){elements * WIDTHS[e->type], step, step + 1, {feeds[0], feeds[1], feeds[2]}};
+    }
+    if (e->kernel->workspace_bytes >= 0)
+        residents[count++] =
+            (resident){e->kernel->workspace_bytes, step, step, {feeds[0], feeds[1], feeds[2]}};
+    step++;
+    if (e->casts && e->view_copies)
+        residents[count++] = (resident){elements * WIDTHS[e->wanted], step, step + 1, {result, -1, -1}};
+    return packed(residents, count);
+}
+
+/* Step 10 of phase 1. */
+static int build(mse_executor *e, const aclTensor *const *t, int64_t reduction)
+{
+    const atlas_chip *chip = e->chip;
+    int64_t counts[4] = {0};
+    int status;
+    for (int i = GRAD_OUTPUT; i <= TARGET; i++) {
+        if ((status = check_size(i, t[i])) != 0)
+            return status;
+        counts[i] = (int64_t)product(t[i]->view, t[i]->rank);
+        e->copies[i] = !is_contiguous(t[i]);
+        if (e->copies[i] && (status = check_strides(i, t[i])) != 0)
+            return status;
+    }
+    bool formats_agree = t[0]->format == t[1]->format && t[1]->format == t[2]->format;
+    bool alike = same_view(t[0], t[1]) && same_view(t[1], t[2]) && formats_agree;
+    const char *release = getenv("ATLAS_EMU_RELEASE");
+    bool older = release != NULL && strcmp(release, "older") == 0;
+    e->kernel = &atlas_kernels[chip->kernels[older][alike]];
+    if (chip->kernel_nd_alone[older][alike] && !(formats_agree && t[0]->format == ACL_FORMAT_ND))
+        CANNOT_BUILD(TEXT_ND_ALONE, e->kernel->op, chip->name);
+    if (!(chip->kernel_types[older][alike] >> e->type & 1))
+        CANNOT_BUILD(TEXT_NO_KERNEL, e->kernel->op, TYPE_NAMES[e->type], chip->short_name);
+    if ((status = check_size(OUT, t[OUT])) != 0)
+        return status;
+    counts[OUT] = (int64_t)product(t[OUT]->view, t[OUT]->rank);
+    bool contiguous = is_contiguous(t[OUT]);
+    bool whole = t[OUT]->storage_rank == t[OUT]->rank &&
+                 (t[OUT]->rank == 0 || memcmp(t[OUT]->storage, t[OUT]->view, t[OUT]->rank * sizeof(int64_t)) == 0);
+    e->casts = e->wanted != e->type;
+    e->view_copies = !contiguous || (chip->whole_storage && !whole);
+    if (!contiguous && (status = check_strides(OUT, t[OUT])) != 0)
+        return status;
+    __int128 total = workspace(e, counts[OUT], counts);
+    if (total > INT64_MAX)
+        CANNOT_BUILD(TEXT_TOO_MUCH_WORKSPACE, number_of(total).text);
+    e->base.workspace_bytes = (uint64_t)total;
+    e->base.uses_workspace = e->copies[0] || e->copies[1] || e->copies[2] || e->casts || e->view_copies;
+    e->factor = atlas_plain_factor;
+    if (reduction == 1) {
+        void *error = NULL;
+        if (e->kernel->mean(&e->factor, &error, ARGUMENTS_1D(t[SELF]->view, (int64_t)t[SELF]->rank, 8)) != 0)
+            return atlas_nn_fail(ACLNN_ERR_INNER, "the factor of the mean cannot be computed.");
+    }
+    return 0;
+}
+
+static void keep(atlas_view *view, const aclTensor *t)
+{
+    view->rank = (int)t->rank;
+    view->offset = t->offset;
+    view->dtype = t->dtype;
+    view->data = t->data;
+    bool private = is_private(t->format);
+    int64_t step = 1;
+    for (int i = view->rank - 1; i >= 0; i--) {
+        view->view[i] = t->view[i];
+        /* Of a private format the elements are read as they lie. */
+        view->strides[i] = private ? step : t->strides[i];
+        step *= t->view[i];
+    }
+}
+
+aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self,
+                                                 const aclTensor *target, int64_t reduction, aclTensor *out,
+                                                 uint64_t *workspaceSize, aclOpExecutor **executor)
+{
+    if (workspaceSize == NULL || executor == NULL)
+        return atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_RESULT_NULL);
+    *workspaceSize = 0;
+    *executor = NULL;
+    const atlas_chip *chip = atlas_soc();
+    if (chip == NULL)
+        return atlas_nn_fail(ACLNN_ERR_INNER, "ATLAS_EMU_SOC names no chip of this build.");
+    const aclTensor *const t[] = {gradOutput, self, target, out};
+    for (int i = 0; i < 4; i++)
+        if (t[i] == NULL)
+            return atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_NULL_TENSOR, number(i).text);
+    for (int i = 0; i < 4; i++)
+        if (!atlas_tensor_alive(t[i]))
+            REFUSE("%s is no aclTensor, or was destroyed.", NAMES[i]);
+    int64_t joined[MOST_RANK];
+    uint64_t rank;
+    int status = check(chip, t, reduction, joined, &rank);
+    if (status != 0)
+        return status;
+    mse_executor *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return atlas_nn_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "the host has no memory left for an executor.");
+    e->chip = chip;
+    e->type = type_of(self->dtype);
+    e->wanted = type_of(out->dtype);
+    e->reduction = reduction;
+    e->rank = (int)rank;
+    memcpy(e->shape, joined, rank * sizeof *joined);
+    e->base.inputs = 3;
+    e->base.tensors = 4;
+    for (int i = GRAD_OUTPUT; i <= TARGET; i++)
+        for (uint64_t k = 0; k < t[i]->rank; k++)
+            e->base.empty |= t[i]->view[k] == 0;
+    if (!e->base.empty)
+        status = build(e, t, reduction);
+    if (status == 0)
+        for (int i = 0; i < 4; i++)
+            keep(&e->base.views[i], t[i]);
+    if (status == 0 && !atlas_handle_add(HANDLE_EXECUTOR, e))
+        status = atlas_nn_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "the host has no memory left for an executor.");
+    if (status != 0) {
+        free(e);
+        return status;
+    }
+    *workspaceSize = e->base.workspace_bytes;
+    *executor = &e->base;
+    return 0;
+}
+
+typedef struct {
+    atlas_task task;
+    const atlas_chip *chip;
+    atlas_work work;
+} launch;
+
+static int run_launch(atlas_task *task, char *text)
+{
+    launch *l = (launch *)task;
+    int status = atlas_compute(&l->work, text);
+    if (status == COMPUTE_ADDRESS)
+        return l->chip->npu_arch == 2201 || l->chip->npu_arch == 3510 ? ACL_ERROR_RT_VECTOR_CORE_EXCEPTION
+                                                                      : ACL_ERROR_RT_AICORE_EXCEPTION;
+    return status == 0 ? 0 : ACL_ERROR_RT_MEMORY_ALLOCATION;
+}
+
+static void release_launch(atlas_task *task)
+{
+    free(task);
+}
+
+static void log_launch(const mse_executor *e, aclrtStream stream)
+{
+    static atomic_uint_fast64_t count;
+    char line[2048];
+    size_t used = (size_t)snprintf(
+        line, sizeof line,
+        "{\"launch\": %llu, \"operator\": \"aclnnMseLossBackward\", \"soc\": \"%s\", \"op_type\": \"%s\", "
+        "\"kernel\": \"%s\", \"reduction\": %d, \"tensors\": {",
+        (unsigned long long)atomic_fetch_add(&count, 1), e->chip->name, e->base.empty ? "" : e->kernel->op,
+        e->base.empty ? "" : e->kernel->kernel, (int)e->reduction);
+    for (int i = 0; i < 4; i++) {
+        const atlas_view *v = &e->base.views[i];
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s\"%s\": {\"dtype\": \"%s\", \"shape\": %s, ",
+                                 i ? ", " : "", VIEW_NAMES[i], TYPE_NAMES[type_of(v->dtype)],
+                                 text_of(v->view, (uint64_t)v->rank).text);
+        used += (size_t)snprintf(line + used, sizeof line - used, "\"strides\": %s, \"offset\": %" PRId64 "}",
+                                 text_of(v->strides, (uint64_t)v->rank).text, v->offset);
+    }
+    snprintf(line + used, sizeof line - used, "}, \"stream\": %llu, \"host_us\": %.3f}\n",
+             (unsigned long long)atlas_stream_number(stream), atlas_host_us());
+    atlas_log_line(line);
+}
+
+static int start(const mse_executor *e, aclrtStream stream, int saturates)
+{
+    launch *l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "the host has no memory left for a launch.");
+    l->task = (atlas_task){.run = run_launch, .release = release_launch};
+    l->chip = e->chip;
+    const atlas_numerics *numerics = &atlas_numerics_table[e->chip->numerics];
+    atlas_work *w = &l->work;
+    w->loops = &numerics->mse[e->type][saturates];
+    w->cast = e->casts ? numerics->cast[e->type][e->wanted][saturates] : NULL;
+    w->width = WIDTHS[e->type];
+    w->out_width = WIDTHS[e->wanted];
+    w->factor = e->factor;
+    w->rank = e->rank;
+    memcpy(w->shape, e->shape, sizeof w->shape);
+    memcpy(w->views, e->base.views, sizeof w->views);
+    atlas_extent(&w->views[OUT], w->out_width, &l->task.writes, &l->task.write_bytes);
+    int status = atlas_enqueue(stream, &l->task);
+    if (status != 0) {
+        free(l);
+        return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "the launch was refused with %d.", status);
+    }
+    return 0;
+}
+
+aclnnStatus aclnnMseLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
+                                 aclrtStream stream)
+{
+    if (executor == NULL)
+        return atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_EXECUTOR_NULL);
+    if (!atlas_handle_has(HANDLE_EXECUTOR, executor))
+        return atlas_nn_fail(ACLNN_ERR_INNER, TEXT_EXECUTOR_USED);
+    const mse_executor *e = (const mse_executor *)executor;
+    bool ours = !executor->repeatable;
+    if (ours && !atlas_handle_remove(HANDLE_EXECUTOR, executor))
+        return atlas_nn_fail(ACLNN_ERR_INNER, TEXT_EXECUTOR_USED);
+    int status = 0, saturates = 0;
+    if (workspaceSize > 0 && workspace == NULL)
+        status = atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_WORKSPACE_NULL);
+    else if ((saturates = atlas_stream_saturates(stream)) < 0)
+        status = atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "stream %p cannot take the launch.", stream);
+    else if (e->base.uses_workspace && workspaceSize < e->base.workspace_bytes)
+        status = atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, TEXT_WORKSPACE_SMALL, number_of(workspaceSize).text,
+                               number_of(e->base.workspace_bytes).text);
+    if (status == 0 && atlas_debugging() && workspaceSize > 0) {
+        atlas_block *block;
+        if (atlas_pin(workspace, workspaceSize, &block) == RANGE_OK)
+            atlas_unpin(block);
+        else
+            atlas_debug("aclnnMseLossBackward: workspace %p is not %llu bytes of device memory", workspace,
+                        (unsigned long long)workspaceSize);
+    }
+    if (status == 0 && atlas_logging())
+        log_launch(e, stream);
+    if (status == 0 && !executor->empty)
+        status = start(e, stream, saturates);
+    if (ours)
+        free(executor);
+    return status;
+}

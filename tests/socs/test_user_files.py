@@ -148,7 +148,7 @@ B3 = 'extends = "Ascend910B3"\n'
         (
             B3 + "[vector.costs.cats]\nfloat32 = { head_cycles = 1, interval_cycles = 1 }\n",
             "mine.toml: vector.costs.cats.float32: no such key; nearest: vector.costs.sub.float32, "
-            "vector.costs.muls.float32, vector.costs.broadcast.float32",
+            "vector.costs.max.float32, vector.costs.add.float32",
         ),
         (
             B3 + "vector.costs.sub.bfloat16.head_cycles = 1\n",

@@ -83,8 +83,8 @@ def calibrate(
     return Calibration(
         soc,
         result,
-        len(of),
-        tuple(identity for one in of.all for identity in one.ids),
+        of.calls,
+        tuple(identity for one in of.all if not one.width for identity in one.ids),
         tuple(kernels),
         tuple(identity for identity in found.ids if identity in set(exclude)),
         _side(found, soc, fitted, chosen),

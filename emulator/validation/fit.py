@@ -91,11 +91,11 @@ def fit(of: Observations, soc: Soc, free: Sequence[Free], tell: Tell | None = No
         if not further:
             break
         chosen = sorted([*chosen, *further])
-        say(f"fitting {len(chosen)} numbers to {len(of)} calls")
+        say(f"fitting {len(chosen)} numbers to {of.calls} calls")
         x = _solved(solve, problem, x, chosen)
     if not chosen:
         told = "; ".join(f"{key}: {why}" for key, why in list(left.items())[:3])
-        raise AtlasError(f"{len(of)} calls determine none of the numbers of {soc.name} ({told})")
+        raise AtlasError(f"{of.calls} calls determine none of the numbers of {soc.name} ({told})")
     numbers, final = _numbers(problem, x, chosen)
     order = [one.key for one in free]
     return Fit(

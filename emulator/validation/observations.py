@@ -18,6 +18,10 @@ from socs.spec import Soc
 
 Floats = NDArray[np.float64]
 
+WIDTH_WEIGHT = 0.05
+"""Weight of the width of a band, beside the distance from it: a calibration that widens all bands by a half
+has to bring measured times nearer by as much as a fiftieth each."""
+
 BAND_WEIGHT = 0.25
 """Weight of the middle of a band, beside the distance from the band: without it a calibration could widen
 bands at no cost; with a larger one it would believe that L2 was half full."""
@@ -25,12 +29,16 @@ bands at no cost; with a larger one it would believe that L2 was half full."""
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One call in one state of L2 (``None``: not known), and the mean logarithm of its measured times."""
+    """One call in one state of L2 (``None``: not known), and the mean logarithm of its measured times.
+
+    ``width``: what is observed is the width of the band alone, which ought to be small.
+    """
 
     launch: Launch
     l2: str | None
     log_measured: float
     ids: tuple[str, ...]
+    width: bool = False
 
 
 class Observations:
@@ -45,20 +53,27 @@ class Observations:
         return len(self.all)
 
     @property
+    def calls(self) -> int:
+        """Measured calls: observations without the widths of bands."""
+        return sum(not one.width for one in self.all)
+
+    @property
     def rows(self) -> int:
         """Measured rows behind the observations."""
-        return sum(len(one.ids) for one in self.all)
+        return sum(len(one.ids) for one in self.all if not one.width)
 
     def log_times(self, soc: Soc, which: Collection[int] | None = None) -> list[tuple[float, ...]]:
         """Logarithms of the predicted times, hot before cold, of all observations or of some."""
+        made: dict[tuple[int, str], float] = {}
+
+        def log_time(launch: Launch, l2: str) -> float:
+            key = (id(launch), l2)
+            if key not in made:
+                made[key] = math.log(max(time_on(launch, soc, l2, self._engine).us, 1e-12))
+            return made[key]
+
         places = range(len(self.all)) if which is None else which
-        return [
-            tuple(
-                math.log(max(time_on(self.all[place].launch, soc, l2, self._engine).us, 1e-12))
-                for l2 in self._states[place]
-            )
-            for place in places
-        ]
+        return [tuple(log_time(self.all[place].launch, l2) for l2 in self._states[place]) for place in places]
 
     def used(self, soc: Soc) -> list[frozenset[str]]:
         """The numbers that each observation's predictions read."""
@@ -77,6 +92,8 @@ class Observations:
         if len(log_times) == 1:
             return log_times[0] - measured
         low, high = min(log_times), max(log_times)
+        if self.all[place].width:
+            return WIDTH_WEIGHT * (high - low)
         outside = min(max(measured, low), high) - measured
         return outside + BAND_WEIGHT * ((low + high) / 2 - measured)
 
@@ -110,5 +127,8 @@ def observations(
         except Unusable:
             continue
         mean = sum(value for value, _ in values) / len(values)
-        made.append(Observation(plan.launch, l2, mean, tuple(identity for _, identity in values)))
+        ids = tuple(identity for _, identity in values)
+        made.append(Observation(plan.launch, l2, mean, ids))
+        if l2 is None:
+            made.append(Observation(plan.launch, l2, mean, ids, width=True))
     return Observations(made, engine)

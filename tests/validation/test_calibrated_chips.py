@@ -256,11 +256,13 @@ def test_repeated_rows_of_a_call_are_one_observation(tmp_path: Path) -> None:
         {"id": "z", "l2_state": "unknown"},
     )
     of = observations(measure(path, soc=chip), chip, "simpy", kernels=["vendor"])
-    assert [(one.l2, one.ids) for one in of.all] == [
-        ("hot", ("0", "1")),
-        ("cold", ("x",)),
-        (None, ("y", "z")),
+    assert [(one.l2, one.ids, one.width) for one in of.all] == [
+        ("hot", ("0", "1"), False),
+        ("cold", ("x",), False),
+        (None, ("y", "z"), False),
+        (None, ("y", "z"), True),
     ]
+    assert of.calls == 3
     assert of.all[0].log_measured == pytest.approx(np.log(3.0))
     assert of.rows == 5
 

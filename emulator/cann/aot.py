@@ -23,13 +23,14 @@ def compile_function(symbol: str, source: str) -> Any:
 
     names: dict[str, Any] = {"__name__": symbol}
     exec(compile(source, symbol, "exec"), names)
-    flags = Flags()
+    flags: Any = Flags()  # type: ignore[no-untyped-call]
     flags.nrt = True
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"
     signature = names["SIGNATURE"]
-    result = compiler.compile_extra(
+    compile_extra: Any = compiler.compile_extra
+    result = compile_extra(
         cpu_target.typing_context,
         cpu_target.target_context,
         names["run"],

@@ -1,0 +1,78 @@
+"""One root for all tests here; skipped where no C compiler is at hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from emulator.cann import toolchain
+from emulator.cann.root import lay_out
+from socs import load
+from socs.errors import AtlasError
+
+CLIENTS = Path(__file__).parent / "clients"
+STRICT = ("-Wall", "-Wextra", "-Werror")
+
+Built = Callable[..., Path]
+Ran = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def compiler_or_skip() -> str:
+    try:
+        return toolchain.find()[0]
+    except AtlasError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler_or_skip()
+    return lay_out(tmp_path_factory.mktemp("cann") / "root", load("Ascend910B3"), flags=STRICT).path
+
+
+@pytest.fixture(scope="session")
+def build(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Compile a client by one of the link lines in use; gives the program."""
+    folder = tmp_path_factory.mktemp("clients")
+
+    def compiled(name: str, libraries: tuple[str, ...] = ("-lopapi_nn", "-lopapi_math", "-lascendcl", "-lnnopbase"),
+                 flags: tuple[str, ...] = ()) -> Path:
+        source = CLIENTS / name
+        command = [toolchain.find()[0], "-std=c11"]
+        if source.suffix == ".cpp":
+            found = shutil.which("g++") or shutil.which("clang++")
+            if found is None:
+                pytest.skip("no C++ compiler: neither g++ nor clang++")
+            command = [found, "-std=c++11"]
+        program = folder / f"{source.stem}_{len(list(folder.iterdir()))}"
+        line = [*command, *STRICT, *flags, f"-I{root}/include", f"-I{root}/include/aclnn", str(source)]
+        line += ["-o", str(program), f"-L{root}/lib64", *(part.format(root=root) for part in libraries), "-pthread"]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return program
+
+    return compiled
+
+
+@pytest.fixture(scope="session")
+def run(root: Path) -> Ran:
+    """Run a program as set_env.sh sets it up; ``variables`` on top of that."""
+
+    def ran(program: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        script = 'source "$0/set_env.sh" && exec "$@"'
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("ATLAS_EMU")}
+        return subprocess.run(
+            ["bash", "-c", script, str(root), str(program), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+            env={**clean, **variables},
+        )
+
+    return ran

@@ -86,8 +86,12 @@ def _views(dtype: Any) -> dict[str, Callable[[], list[Array]]]:
         "out in steps": lambda: [big(0), big(1), big(2), np.zeros((48, 80), dtype)[::2, ::-2]],
         "out reversed": lambda: [big(0), big(1), big(2), np.zeros((24, 40), dtype)[::-1]],
         "offset": lambda: [a[3:, 1:] for a in (big(0), big(1), big(2), np.zeros((24, 40), dtype))],
-        "grad repeated": lambda: [np.broadcast_to(wild((40,), dtype, 0), (24, 40)), big(1), big(2),
-                                  np.zeros((24, 40), dtype)],
+        "grad repeated": lambda: [
+            np.broadcast_to(wild((40,), dtype, 0), (24, 40)),
+            big(1),
+            big(2),
+            np.zeros((24, 40), dtype),
+        ],
         "grad a column": lambda: [wild((24, 1), dtype, 0), big(1), big(2), np.zeros((24, 40), dtype)],
         "in place": lambda: (lambda a: [big(0), a, big(2), a])(big(1)),
         "shifted overlap": lambda: (lambda m: [m[0:960], m[40:1000], m[80:1040], m[41:1001]])(shared()),
@@ -95,12 +99,17 @@ def _views(dtype: Any) -> dict[str, Callable[[], list[Array]]]:
         "overlapping inputs": lambda: (
             lambda m: [np.lib.stride_tricks.as_strided(m, (30, 40), (m.itemsize, m.itemsize)), *_pair(dtype)]
         )(shared()),
-        "three axes": lambda: [wild((6, 5, 7), dtype, s).transpose(2, 0, 1) for s in range(3)]
-        + [np.zeros((6, 5, 7), dtype).transpose(2, 0, 1)],
-        "three axes, out another way": lambda: [wild((6, 5, 7), dtype, s).transpose(2, 0, 1) for s in range(3)]
-        + [np.zeros((5, 7, 6), dtype).transpose(1, 2, 0)],
-        "many rows": lambda: [wild((3000, 40), dtype, s)[:, :37] for s in range(3)]
-        + [np.zeros((3000, 40), dtype)[:, :37]],
+        "three axes": lambda: (
+            [wild((6, 5, 7), dtype, s).transpose(2, 0, 1) for s in range(3)]
+            + [np.zeros((6, 5, 7), dtype).transpose(2, 0, 1)]
+        ),
+        "three axes, out another way": lambda: (
+            [wild((6, 5, 7), dtype, s).transpose(2, 0, 1) for s in range(3)]
+            + [np.zeros((5, 7, 6), dtype).transpose(1, 2, 0)]
+        ),
+        "many rows": lambda: (
+            [wild((3000, 40), dtype, s)[:, :37] for s in range(3)] + [np.zeros((3000, 40), dtype)[:, :37]]
+        ),
     }
 
 

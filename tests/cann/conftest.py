@@ -1,4 +1,4 @@
-"""One root for all tests here; skipped where no C compiler is at hand."""
+"""One root for all tests here (ATLAS_EMU_TEST_ROOT names one built before); skipped without a C compiler."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def compiler_or_skip() -> str:
 @pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compiler_or_skip()
+    if given := os.environ.get("ATLAS_EMU_TEST_ROOT"):
+        return Path(given)
     return lay_out(tmp_path_factory.mktemp("cann") / "root", load("Ascend910B3"), flags=STRICT).path
 
 
@@ -40,8 +42,11 @@ def build(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Compile a client by one of the link lines in use; gives the program."""
     folder = tmp_path_factory.mktemp("clients")
 
-    def compiled(name: str, libraries: tuple[str, ...] = ("-lopapi_nn", "-lopapi_math", "-lascendcl", "-lnnopbase"),
-                 flags: tuple[str, ...] = ()) -> Path:
+    def compiled(
+        name: str,
+        libraries: tuple[str, ...] = ("-lopapi_nn", "-lopapi_math", "-lascendcl", "-lnnopbase"),
+        flags: tuple[str, ...] = (),
+    ) -> Path:
         source = CLIENTS / name
         command = [toolchain.find()[0], "-std=c11"]
         if source.suffix == ".cpp":
@@ -51,7 +56,13 @@ def build(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
             command = [found, "-std=c++11"]
         program = folder / f"{source.stem}_{len(list(folder.iterdir()))}"
         line = [*command, *STRICT, *flags, f"-I{root}/include", f"-I{root}/include/aclnn", str(source)]
-        line += ["-o", str(program), f"-L{root}/lib64", *(part.format(root=root) for part in libraries), "-pthread"]
+        line += [
+            "-o",
+            str(program),
+            f"-L{root}/lib64",
+            *(part.format(root=root) for part in libraries),
+            "-pthread",
+        ]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return program

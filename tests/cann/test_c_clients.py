@@ -1,0 +1,115 @@
+"""C and C++ programs, compiled by the link lines in use, on the emulated NPU."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Built = Callable[..., Path]
+Ran = Callable[..., subprocess.CompletedProcess[str]]
+
+MEAN = "".join(
+    f"result[{i}] is: {v}\n" for i, v in enumerate(("-0.000000", "0.000000", "1.000000", "3.000000"))
+)
+
+LINES = {
+    "by names": ("-lopapi_nn", "-lopapi_math", "-lascendcl", "-lnnopbase"),
+    "the runtime's newer name": ("-lopapi_nn", "-lopapi_math", "-lacl_rt", "-lnnopbase"),
+    "one library of operators": ("-lascendcl", "-lnnopbase", "-lopapi"),
+    "old samples": ("-lascendcl", "-lopapi", "-lcust_opapi", "-lacl_op_compiler", "-lnnopbase", "-lstdc++"),
+    "operators for training": ("-lascendcl", "-lnnopbase", "-laclnn_ops_train"),
+    "by files": tuple(
+        f"{{root}}/lib64/lib{name}.so" for name in ("ascendcl", "nnopbase", "opapi_math", "opapi_nn")
+    ),
+    "by files, newer": tuple(f"{{root}}/lib64/lib{name}.so" for name in ("acl_rt", "nnopbase", "opapi")),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_link_line_in_use_gives_the_gradient_of_the_first_program(
+    build: Built, run: Ran, line: str
+) -> None:
+    done = run(build("mean.cpp", LINES[line]))
+    assert (done.returncode, done.stdout, done.stderr) == (0, MEAN, "")
+
+
+def test_headers_are_c_as_well(build: Built, run: Ran) -> None:
+    done = run(build("mean.c", flags=("-pedantic",)))
+    assert (done.returncode, done.stdout) == (0, "0: -0 0 4 12\n1: -0 0 1 3\n2: -0 0 4 12\n")
+
+
+def test_the_old_abi_flag_and_the_other_include_folders_change_nothing(
+    build: Built, run: Ran, root: Path
+) -> None:
+    flags = ("-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{root}/include/aclnnop", f"-I{root}/runtime/include")
+    done = run(build("mean.cpp", flags=flags))
+    assert (done.returncode, done.stdout) == (0, MEAN)
+
+
+def test_threads_with_streams_of_their_own_get_their_own_bits(build: Built, run: Ran) -> None:
+    done = run(build("threads.c"), "8", "1000")
+    assert (done.returncode, done.stdout) == (0, "8 threads x 1000 launches: right\n")
+
+
+def test_nothing_is_left_on_the_device_by_many_threads(build: Built, run: Ran) -> None:
+    done = run(build("threads.c"), "8", "50", ATLAS_EMU_DEBUG="1")
+    assert done.returncode == 0
+    assert done.stderr == ""
+
+
+def test_events_order_streams_and_tell_the_time(build: Built, run: Ran) -> None:
+    done = run(build("events.c"))
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines() == [
+        "never recorded: 1",
+        "reached: 1, in order: 1",
+        "reversed: 107007",
+        "never: 107006",
+        "complete: 0",
+    ]
+
+
+def test_mistakes_get_their_status_and_a_text(
+    build: Built, run: Ran, golden: Callable[[str, str], None]
+) -> None:
+    done = run(build("errors.c"))
+    assert done.returncode == 0
+    golden("cann_errors_910b3.txt", done.stdout)
+
+
+def test_an_error_on_the_device_has_the_number_of_the_chip(build: Built, run: Ran) -> None:
+    program = build("errors.c")
+    for soc, status in (("Ascend910B3", 507035), ("Ascend310P3", 507015)):
+        assert f"host pointer: {status}\n" in run(program, ATLAS_EMU_SOC=soc).stdout
+
+
+def test_an_unknown_chip_is_refused_by_name(build: Built, run: Ran) -> None:
+    done = run(build("mean.c"), ATLAS_EMU_SOC="Ascend999")
+    assert done.returncode == 1
+    assert "aclInit(NULL): 500001" in done.stdout
+    assert "Ascend999" in done.stderr
+
+
+def test_a_read_before_the_synchronisation_shows_and_is_told(build: Built, run: Ran) -> None:
+    done = run(build("early.c"), ATLAS_EMU_DEBUG="1")
+    assert done.stdout == "early: nan\nafterwards: 6\n"
+    assert "reads" in done.stderr
+    assert "synchronise first" in done.stderr
+
+
+def test_damage_leaks_and_stale_pointers_are_told_while_debugging(build: Built, run: Ran) -> None:
+    done = run(build("damage.c"), ATLAS_EMU_DEBUG="1")
+    assert "aclrtFree: the bytes behind the 100 bytes" in done.stderr
+    assert "is device memory that was freed" in done.stderr
+    assert "24 bytes in 1 allocations of device memory leak" in done.stderr
+    assert "kind 1, but dst" in done.stderr
+    quiet = run(build("damage.c"))
+    assert quiet.stderr == ""
+
+
+def test_a_loaded_and_a_linked_library_share_one_state(build: Built, run: Ran, root: Path) -> None:
+    done = run(build("dynamic.c", ("-lascendcl", "-ldl")), str(root / "lib64"))
+    assert (done.returncode, done.stdout) == (0, "100002 100002 100002\n")

@@ -1,0 +1,42 @@
+"""The clients under the compiler's sanitizers, with the libraries built alike."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import CLIENTS, STRICT, compiler_or_skip
+
+from emulator.cann.root import lay_out
+from socs import load
+
+PROGRAMS = {"mean.c": (), "threads.c": ("8", "200"), "events.c": (), "errors.c": (), "early.c": ()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_clients_and_libraries_are_clean_under(sanitizer: str, root: Path, tmp_path: Path) -> None:
+    compiler = compiler_or_skip()
+    flags = (f"-fsanitize={sanitizer}", "-fno-sanitize-recover=undefined", "-O1", "-g")
+    (tmp_path / "none.c").write_text("int main(void) { return 0; }\n")
+    probe = [compiler, *flags, str(tmp_path / "none.c"), "-o", str(tmp_path / "none")]
+    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"{compiler} has no -fsanitize={sanitizer}")
+    built = lay_out(tmp_path / "root", load("Ascend910B3"), flags=(*STRICT, *flags)).path
+    for name, arguments in PROGRAMS.items():
+        program = tmp_path / name.removesuffix(".c")
+        line = [compiler, *STRICT, *flags, f"-I{built}/include", str(CLIENTS / name), "-o", str(program)]
+        line += [f"-L{built}/lib64", "-lopapi_nn", "-lascendcl", "-lnnopbase", f"-Wl,-rpath,{built}/lib64"]
+        subprocess.run([*line, "-pthread"], check=True)
+        for debug in ("", "1"):
+            done = subprocess.run(
+                [program, *arguments],
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, "ATLAS_EMU_DEBUG": debug},
+            )
+            told = [text for text in done.stderr.splitlines() if not text.startswith("atlas-emu: ")]
+            assert (done.returncode, told) == (0, []), (name, debug)

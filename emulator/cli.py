@@ -471,6 +471,49 @@ def cann_root(
     )
 
 
+@app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def exec_(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND ...", help="The program and its arguments.")
+    ],
+    soc: SocOption = DEFAULT_SOC,
+    root: Annotated[
+        Path | None, typer.Option("--root", metavar="DIR", help="Of cann-root. Default: one in the cache.")
+    ] = None,
+    l2: L2Option = "cold",
+    summary: Annotated[
+        Path | None, typer.Option("--summary", metavar="FILE", help="All kernels as op_summary.csv.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="The launch log: one JSON object per line.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No report on standard error.")] = False,
+    overrides: SetOption = None,
+) -> None:
+    """Run a C, C++ or Python client on the emulated NPU; report its device time; exit with its status."""
+    from emulator import api, files
+    from emulator.cann import execute
+    from emulator.report.progress import Steps
+    from socs.errors import AtlasError
+
+    for path in (summary, log):
+        if path is not None:
+            files.check_writable(path)
+    chip = api.soc(soc, _pairs(overrides))
+    if root is None:
+        with Steps(4) as progress:
+            root = execute.default_root(chip, progress.step)
+    elif not (root / "lib64/libascendcl.so").exists():
+        raise AtlasError(f"--root {root}: has no lib64/libascendcl.so; atlas-emu cann-root {root} makes it")
+    done = execute.execute(command, root, chip, l2=l2, log=log)
+    if summary is not None:
+        files.write_text_atomic(summary, execute.op_summary(done))
+    if not quiet:
+        with contextlib.suppress(OSError):
+            typer.echo(execute.table(done, chip), err=True, nl=False)
+    raise SystemExit(done.status)
+
+
 def main() -> None:
     """Entry point: errors are one line on standard error, with exit status 2."""
     from socs.errors import AtlasError

@@ -9,24 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from c_clients import CLIENTS, STRICT, compiler_or_skip
 
 from emulator.cann import toolchain
 from emulator.cann.root import lay_out
 from socs import load
-from socs.errors import AtlasError
-
-CLIENTS = Path(__file__).parent / "clients"
-STRICT = ("-Wall", "-Wextra", "-Werror")
 
 Built = Callable[..., Path]
 Ran = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def compiler_or_skip() -> str:
-    try:
-        return toolchain.find()[0]
-    except AtlasError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

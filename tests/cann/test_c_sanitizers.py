@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import CLIENTS, STRICT, compiler_or_skip
+from c_clients import CLIENTS, STRICT, compiler_or_skip
 
 from emulator.cann.root import lay_out
 from socs import load

@@ -60,6 +60,8 @@ typedef struct atlas_task {
     /* What it writes, for reports of reads that came too early; may be NULL. */
     const void *writes;
     size_t write_bytes;
+    /* Predicted device time of it, and the device time of its stream while it runs. */
+    double device_us, *clock;
     struct atlas_task *next;
     uint64_t number;
 } atlas_task;
@@ -74,6 +76,10 @@ bool atlas_logging(void);
 void atlas_log_line(const char *line);
 uint64_t atlas_stream_number(aclrtStream stream);
 double atlas_host_us(void);
+
+/* Where ATLAS_EMU_PREDICTOR names a socket, device times are predicted: of a call, described as JSON. */
+bool atlas_predicting(void);
+double atlas_predict(const char *call);
 
 /* The chip that is emulated, NULL if ATLAS_EMU_SOC names none. */
 struct atlas_chip;

@@ -11,7 +11,7 @@ typedef struct {
     int users; /* under the lock: the handle, and every task that still has to come by */
     bool complete_at_first; /* made by aclrtCreateEventExWithFlag */
     uint64_t recorded, completed; /* how often */
-    double time_us;
+    double host_us, device_us; /* of the latest record */
 } emu_event;
 
 typedef struct {
@@ -118,7 +118,8 @@ static int run_mark(atlas_task *task, char *text)
     pthread_mutex_lock(&e->lock);
     if (m->number > e->completed)
         e->completed = m->number;
-    e->time_us = atlas_host_us();
+    e->host_us = atlas_host_us();
+    e->device_us = *task->clock;
     pthread_cond_broadcast(&e->reached);
     pthread_mutex_unlock(&e->lock);
     return 0;
@@ -132,6 +133,8 @@ static int run_wait(atlas_task *task, char *text)
     pthread_mutex_lock(&e->lock);
     while (e->completed < m->number)
         pthread_cond_wait(&e->reached, &e->lock);
+    if (e->device_us > *task->clock)
+        *task->clock = e->device_us;
     pthread_mutex_unlock(&e->lock);
     return 0;
 }
@@ -245,7 +248,7 @@ aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endE
             return status;
         pthread_mutex_lock(&e->lock);
         bool there = e->recorded > 0 && e->completed >= e->recorded;
-        times[i] = e->time_us;
+        times[i] = atlas_predicting() ? e->device_us : e->host_us;
         pthread_mutex_unlock(&e->lock);
         put(e);
         if (!there)

@@ -416,35 +416,50 @@ static void release_launch(atlas_task *task)
     free(task);
 }
 
-static void log_launch(const mse_executor *e, aclrtStream stream)
+/* The call as JSON, without braces: what a prediction depends on. */
+static void describe(const mse_executor *e, char *text, size_t size)
 {
-    static atomic_uint_fast64_t count;
-    char line[2048];
-    size_t used = (size_t)snprintf(
-        line, sizeof line,
-        "{\"launch\": %llu, \"operator\": \"aclnnMseLossBackward\", \"soc\": \"%s\", \"op_type\": \"%s\", "
-        "\"kernel\": \"%s\", \"reduction\": %d, \"tensors\": {",
-        (unsigned long long)atomic_fetch_add(&count, 1), e->chip->name, e->base.empty ? "" : e->kernel->op,
-        e->base.empty ? "" : e->kernel->kernel, (int)e->reduction);
+    size_t used = (size_t)snprintf(text, size, "\"operator\": \"aclnnMseLossBackward\", \"soc\": \"%s\", \"steps\": [",
+                                   e->chip->name);
+#define ADD(...) used += (size_t)snprintf(text + used, size - used, __VA_ARGS__)
+    for (int i = 0; i < 3; i++)
+        if (e->copies[i])
+            ADD("\"Contiguous(%s)\", ", VIEW_NAMES[i]);
+    ADD("\"%s\"%s%s], ", e->kernel->op, e->casts ? ", \"Cast\"" : "", e->view_copies ? ", \"ViewCopy\"" : "");
+    ADD("\"kernel\": \"%s\", \"reduction\": %d, \"tensors\": {", e->kernel->kernel, (int)e->reduction);
     for (int i = 0; i < 4; i++) {
         const atlas_view *v = &e->base.views[i];
-        used += (size_t)snprintf(line + used, sizeof line - used, "%s\"%s\": {\"dtype\": \"%s\", \"shape\": %s, ",
-                                 i ? ", " : "", VIEW_NAMES[i], TYPE_NAMES[type_of(v->dtype)],
-                                 text_of(v->view, (uint64_t)v->rank).text);
-        used += (size_t)snprintf(line + used, sizeof line - used, "\"strides\": %s, \"offset\": %" PRId64 "}",
-                                 text_of(v->strides, (uint64_t)v->rank).text, v->offset);
+        ADD("%s\"%s\": {\"dtype\": \"%s\", \"shape\": %s, \"strides\": %s, \"offset\": %" PRId64 "}", i ? ", " : "",
+            VIEW_NAMES[i], TYPE_NAMES[type_of(v->dtype)], text_of(v->view, (uint64_t)v->rank).text,
+            text_of(v->strides, (uint64_t)v->rank).text, v->offset);
     }
-    snprintf(line + used, sizeof line - used, "}, \"stream\": %llu, \"host_us\": %.3f}\n",
-             (unsigned long long)atlas_stream_number(stream), atlas_host_us());
+    ADD("}");
+#undef ADD
+}
+
+static void log_launch(const char *call, aclrtStream stream)
+{
+    static atomic_uint_fast64_t count;
+    char line[4096];
+    snprintf(line, sizeof line, "{\"launch\": %llu, \"stream\": %llu, \"host_us\": %.3f, %s}\n",
+             (unsigned long long)atomic_fetch_add(&count, 1), (unsigned long long)atlas_stream_number(stream),
+             atlas_host_us(), call);
     atlas_log_line(line);
 }
 
 static int start(const mse_executor *e, aclrtStream stream, int saturates)
 {
+    double device_us = 0;
+    if (atlas_logging() || atlas_predicting()) {
+        char call[3500];
+        describe(e, call, sizeof call);
+        log_launch(call, stream);
+        device_us = atlas_predict(call);
+    }
     launch *l = calloc(1, sizeof *l);
     if (l == NULL)
         return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "the host has no memory left for a launch.");
-    l->task = (atlas_task){.run = run_launch, .release = release_launch};
+    l->task = (atlas_task){.run = run_launch, .release = release_launch, .device_us = device_us};
     l->chip = e->chip;
     const atlas_numerics *numerics = &atlas_numerics_table[e->chip->numerics];
     atlas_work *w = &l->work;
@@ -492,8 +507,6 @@ aclnnStatus aclnnMseLossBackward(void *workspace, uint64_t workspaceSize, aclOpE
             atlas_debug("aclnnMseLossBackward: workspace %p is not %llu bytes of device memory", workspace,
                         (unsigned long long)workspaceSize);
     }
-    if (status == 0 && atlas_logging())
-        log_launch(e, stream);
     if (status == 0 && !executor->empty)
         status = start(e, stream, saturates);
     if (ours)

@@ -26,6 +26,7 @@ struct emu_stream {
     pthread_t thread;
     int error;
     char text[ATLAS_TEXT];
+    double clock_us; /* predicted device time; whoever runs a task owns it */
     emu_stream *before, *after; /* of all streams */
 };
 
@@ -117,7 +118,9 @@ static void step(emu_stream *s)
     bool skip = s->forced;
     pthread_mutex_unlock(&s->lock);
     char text[ATLAS_TEXT] = "";
+    task->clock = &s->clock_us;
     int error = skip ? 0 : task->run(task, text);
+    s->clock_us += task->device_us;
     task->release(task);
     pthread_mutex_lock(&s->lock);
     if (error != 0 && s->error == 0) {

@@ -1,0 +1,289 @@
+"""A program on the emulated NPU: its environment, its launches, and the device time that they would take."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from emulator.aclnn import AclTensor, aclnnMseLossBackwardGetWorkspaceSize
+from emulator.aclnn.timing import RouteTime
+from kernel.compile import cache_dir
+from socs.errors import AtlasError
+from socs.spec import Soc
+
+ANY_STORAGE = 1 << 60
+"""Elements of a storage of which the log does not tell the size."""
+
+_TYPES = {"float32": "FLOAT", "float16": "FLOAT16", "bfloat16": "DT_BF16"}
+
+_COLUMNS = (
+    *("Device_id", "Task ID", "Stream ID", "Op Name", "OP Type", "Task Type", "Task Start Time(us)"),
+    *("Task Duration(us)", "Block Dim", "Input Shapes", "Input Data Types", "Output Shapes"),
+    "Output Data Types",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One line of the launch log, with the predicted device time of its kernels (``None``: not known)."""
+
+    call: Mapping[str, Any]
+    time: RouteTime | None
+    start_us: float
+
+    @property
+    def stream(self) -> int:
+        return int(self.call["stream"])
+
+    @property
+    def time_us(self) -> float:
+        return self.time.time_us if self.time is not None else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How the program ended, and what it launched. ``problems``: calls whose time cannot be told, and why."""
+
+    status: int
+    launches: tuple[Launched, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def device_us(self) -> float:
+        """Predicted device time of all launches, one after another."""
+        return sum(launch.time_us for launch in self.launches)
+
+
+class Times:
+    """Predicted device times of calls, each computed once."""
+
+    def __init__(self, soc: Soc, l2: str) -> None:
+        self._soc = soc
+        self._l2 = l2
+        self._known: dict[str, RouteTime | str] = {}
+        self._lock = threading.Lock()
+
+    def of(self, call: Mapping[str, Any]) -> RouteTime | str:
+        """The time of a call as the log describes it, or why there is none."""
+        key = json.dumps({name: call[name] for name in ("kernel", "steps", "reduction", "tensors")})
+        with self._lock:
+            if key not in self._known:
+                try:
+                    self._known[key] = self._predict(call)
+                except AtlasError as error:
+                    self._known[key] = str(error)
+            return self._known[key]
+
+    def _predict(self, call: Mapping[str, Any]) -> RouteTime | str:
+        whole = "ViewCopy" not in call["steps"]
+        tensors = []
+        for name, tensor in call["tensors"].items():
+            shape = tuple(tensor["shape"])
+            storage = shape if name == "out" and whole else (ANY_STORAGE,)
+            tensors.append(
+                AclTensor(
+                    None, shape, tensor["dtype"], tensor["strides"], tensor["offset"], storage_dims=storage
+                )
+            )
+        release = "older" if call["kernel"] == "mse_loss_grad_950" else "newer"
+        grad, own, target, out = tensors
+        status, _, executor = aclnnMseLossBackwardGetWorkspaceSize(
+            grad, own, target, call["reduction"], out, soc=self._soc, release=release
+        )
+        found = executor.predict(self._l2) if executor is not None else None
+        return found if found is not None else f"status {status}"
+
+
+@contextlib.contextmanager
+def predictor(times: Times, path: Path) -> Iterator[None]:
+    """Answer the C library: for each line with a call, a line with its microseconds (0 where unknown)."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, connection.makefile("rw", encoding="utf-8") as stream:
+            for line in stream:
+                found = times.of(json.loads(line))
+                stream.write(f"{found.time_us if isinstance(found, RouteTime) else 0.0!r}\n")
+                stream.flush()
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def default_root(soc: Soc, tell: Callable[[str], None]) -> Path:
+    """The root in the cache, laid out when it is not there for these sources. Raises ``AtlasError``."""
+    from emulator.cann.root import lay_out
+
+    digest = hashlib.sha256()
+    for folder in ("source", "include"):
+        with resources.as_file(resources.files("emulator.cann") / folder) as path:
+            for file in sorted(path.rglob("*.[ch]")):
+                digest.update(file.read_bytes())
+    digest.update(soc.model_dump_json().encode())
+    root = cache_dir() / "roots" / digest.hexdigest()[:24]
+    if not (root / "version.cfg").exists():
+        lay_out(root, soc, tell=tell)
+    return root
+
+
+def environment(root: Path, soc: Soc) -> dict[str, str]:
+    """The variables of ``set_env.sh`` and of the emulator, on top of this process's own."""
+    home = str(root.resolve())
+    variables = dict(os.environ)
+    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_INSTALL_PATH", "ASCEND_CUSTOM_PATH"):
+        variables[name] = home
+    variables |= {"ASCEND_OPP_PATH": f"{home}/opp", "ASCEND_AICPU_PATH": home, "ATLAS_EMU_SOC": soc.name}
+    for name, folder in (
+        ("LD_LIBRARY_PATH", f"{home}/lib64"),
+        ("PYTHONPATH", f"{home}/python/site-packages"),
+    ):
+        before = os.environ.get(name)
+        variables[name] = f"{folder}:{before}" if before else folder
+    return variables
+
+
+def execute(
+    command: Sequence[str], root: Path, soc: Soc, *, l2: str = "cold", log: Path | None = None
+) -> Execution:
+    """Run ``command`` on the emulated ``soc`` and wait for it. ``log``: keep the launch log there.
+
+    A program that a signal ended has the status of shells, 128 and the number. Raises ``AtlasError`` where
+    the program cannot be started.
+    """
+    times = Times(soc, l2)
+    with tempfile.TemporaryDirectory(prefix="atlas-emu-") as temporary:
+        path = Path(temporary) / "launches.jsonl" if log is None else log.absolute()
+        if log is not None:
+            path.unlink(missing_ok=True)
+        variables = environment(root, soc)
+        variables |= {"ATLAS_EMU_LOG": str(path), "ATLAS_EMU_PREDICTOR": f"{temporary}/predictor"}
+        with predictor(times, Path(temporary) / "predictor"):
+            status = _run(command, variables)
+        lines = path.read_text().splitlines() if path.exists() else []
+    launches, problems = [], dict[str, None]()
+    clocks: dict[int, float] = {}
+    for line in lines:
+        call = json.loads(line)
+        found = times.of(call)
+        stream = int(call["stream"])
+        start = clocks.get(stream, 0.0)
+        if isinstance(found, RouteTime):
+            launches.append(Launched(call, found, start))
+            clocks[stream] = start + found.time_us
+        else:
+            launches.append(Launched(call, None, start))
+            problems[f"launch {call['launch']}: {found}"] = None
+    return Execution(status, tuple(launches), tuple(problems))
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
+    try:
+        process = subprocess.Popen(command, env=variables)
+    except OSError as error:
+        raise AtlasError(f"{command[0]}: cannot be run ({error.strerror})") from None
+    # A Ctrl-C reaches the program too, which decides what becomes of it.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if _is_main_thread() else None
+    try:
+        status = process.wait()
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+    return 128 - status if status < 0 else status
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def op_summary(execution: Execution) -> str:
+    """All kernels in the columns of msprof's ``op_summary``: times are predicted, in microseconds."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    number = 0
+    for launch in execution.launches:
+        tensors = launch.call["tensors"]
+        inputs = [tensors[name] for name in ("self", "target", "grad_output")]
+        start = launch.start_us
+        for step in launch.time.steps if launch.time is not None else ():
+            op_type = step.name.split("(")[0]
+            read = inputs if op_type.startswith("Mse") else [tensors["out"]]
+            if "(" in step.name:
+                read = [tensors[step.name.split("(")[1].rstrip(")")]]
+            writer.writerow(
+                (
+                    0,
+                    number,
+                    launch.stream,
+                    f"{launch.call['operator']}_{op_type}",
+                    op_type,
+                    "AI_VECTOR_CORE",
+                    f"{start:.3f}",
+                    f"{step.time_us:.3f}",
+                    step.block_dim,
+                    ";".join(_dims(tensor) for tensor in read),
+                    ";".join(_TYPES[tensor["dtype"]] for tensor in read),
+                    _dims(tensors["out"]),
+                    _TYPES[tensors["out"]["dtype"]],
+                )
+            )
+            start += step.time_us
+            number += 1
+    return out.getvalue()
+
+
+def _dims(tensor: Mapping[str, Any]) -> str:
+    return ",".join(map(str, tensor["shape"]))
+
+
+def table(execution: Execution, soc: Soc) -> str:
+    """Launches that look alike in one line: how many, and the predicted device time of one and of all."""
+    groups: dict[tuple[str, ...], list[Launched]] = {}
+    for launch in execution.launches:
+        tensors = launch.call["tensors"]
+        key = (
+            launch.call["operator"],
+            "+".join(launch.call["steps"]),
+            " ".join(f"[{_dims(tensors[name])}]" for name in ("grad_output", "self", "target")),
+            tensors["self"]["dtype"],
+        )
+        groups.setdefault(key, []).append(launch)
+    lines = [f"atlas-emu: {len(execution.launches)} launches on {soc.name}"]
+    for (operator, steps, shapes, dtype), found in groups.items():
+        one = f"{found[0].time_us:.2f} us" if found[0].time is not None else "unknown"
+        total = sum(launch.time_us for launch in found)
+        lines.append(
+            f"  {len(found):>7} x {one:>12} = {total:>14.2f} us  {operator} ({steps}) {dtype} {shapes}"
+        )
+    lines.append(f"  predicted device time: {execution.device_us:.2f} us")
+    lines += [f"  no time for {problem}" for problem in execution.problems[:5]]
+    return "\n".join(lines) + "\n"

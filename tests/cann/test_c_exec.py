@@ -1,0 +1,85 @@
+"""``atlas-emu exec``: the client's status and output, the launches, and the device time of each."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from emulator import aclnn
+from emulator.cann.execute import execute, op_summary, table
+from socs import load
+
+Built = Callable[..., Path]
+
+
+def _exec(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "emulator.cli", "exec", "--root", str(root), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ})
+
+
+@pytest.mark.parametrize("soc", ["Ascend910B2", "Ascend950PR_9589"])
+def test_events_tell_the_predicted_time_of_the_whole_route(root: Path, build: Built, soc: str) -> None:
+    dims = (512, 1024)
+    tensors = [
+        aclnn.AclTensor.empty((), "bfloat16"),
+        aclnn.AclTensor.empty(dims, "bfloat16"),
+        aclnn.AclTensor(None, dims, "bfloat16", (1, 512), storage_dims=dims),
+        aclnn.AclTensor.empty(dims, "float32"),
+    ]
+    _, _, executor = aclnn.aclnnMseLossBackwardGetWorkspaceSize(*tensors[:3], 1, tensors[3], soc=soc)
+    assert executor is not None
+    time = executor.predict()
+    assert time is not None
+    done = _exec(root, "--soc", soc, "--", str(build("elapsed.c")))
+    assert done.returncode == 3, done.stderr
+    ms = float(done.stdout)
+    assert ms == pytest.approx(3 * time.time_us, rel=1e-6)
+    assert f"predicted device time: {3 * time.time_us:.2f} us" in done.stderr
+    assert time.steps[0].name == "Contiguous(target)"
+
+
+def test_every_launch_is_a_line_of_the_log_and_its_kernels_rows_of_the_summary(
+    root: Path, build: Built, tmp_path: Path
+) -> None:
+    log, soc = tmp_path / "log.jsonl", load("Ascend910B2")
+    done = execute([str(build("elapsed.c"))], root, soc, log=log)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["launch"] for line in lines] == [0, 1, 2]
+    assert lines[0]["operator"] == "aclnnMseLossBackward"
+    assert lines[0]["steps"] == ["Contiguous(target)", "MseLossGrad", "Cast"]
+    assert lines[0]["tensors"]["target"] == {
+        "dtype": "bfloat16",
+        "shape": [512, 1024],
+        "strides": [1, 512],
+        "offset": 0,
+    }
+    rows = list(csv.DictReader(io.StringIO(op_summary(done))))
+    assert [row["OP Type"] for row in rows] == ["Contiguous", "MseLossGrad", "Cast"] * 3
+    assert sum(float(row["Task Duration(us)"]) for row in rows) == pytest.approx(done.device_us, abs=0.01)
+    starts = [float(row["Task Start Time(us)"]) for row in rows]
+    assert starts == sorted(starts)
+    assert "3 x" in table(done, soc)
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 7", 7), ("kill -9 $$", 137), ("true", 0)])
+def test_the_status_is_the_clients(root: Path, script: str, status: int) -> None:
+    assert _exec(root, "--quiet", "--", "sh", "-c", script).returncode == status
+
+
+def test_a_program_that_is_not_there_and_a_root_that_is_none_are_refused(root: Path, tmp_path: Path) -> None:
+    for arguments in (
+        ("--root", str(root), "--", "/no/such/program"),
+        ("--root", str(tmp_path), "--", "true"),
+    ):
+        done = _exec(root, *arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("atlas-emu: error: ")
+        assert done.stderr.count("\n") == 1

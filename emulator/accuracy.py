@@ -41,9 +41,9 @@ def accuracy_of(plan: Plan, l2: str, time_us: float, *, whole: bool = True) -> A
         return _unknown("predictions without a mechanism were never compared with silicon")
     if plan.stand_in_for is not None or (plan.tiling is not None and plan.tiling.chosen_by == "user"):
         return _unknown("predictions for a kernel or tiling of one's own were never compared with silicon")
-    if not soc.validation or plan.launch is None:
+    if not soc.validation or plan.sketch is None:
         return _unknown(f"predictions for {soc.name} were never compared with silicon")
-    size = size_class(plan.launch.bytes_read + plan.launch.bytes_written)
+    size = size_class(plan.sketch.bytes_read + plan.sketch.bytes_written)
     entries: dict[tuple[str, str, str, bool], Validation] = {
         (row.operator, row.size, row.l2, row.l2_known): row for row in soc.validation
     }

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
 
 Terms = tuple[tuple[int, int], ...]
 """A sum of nodes: (node, factor), in the order of nodes."""
@@ -45,6 +47,8 @@ class Trace:
         self.functions: list[Callable[..., Any]] = []
         self._ranges: list[Range] = []
         self._known: dict[tuple[Any, ...], int] = {}
+        self._sums: dict[tuple[Terms, Terms, int], Terms] = {}
+        self._negative: dict[tuple[Terms, int], bool] = {}
 
     def number(self, value: int, low: int = 0) -> Traced:
         """An input that is an integer of at least ``low``."""
@@ -97,6 +101,8 @@ class Trace:
 
     def range_of(self, terms: Terms, constant: int = 0) -> Range:
         """What a sum certainly lies between."""
+        if not terms:
+            return constant, constant
         low: Any = 0
         high: Any = 0
         for node, factor in terms:
@@ -116,12 +122,15 @@ class Trace:
         """Whether a sum, now of this value, is less than 0: a condition unless it is certain."""
         if not terms:
             return constant < 0
+        known = self._negative.get((terms, constant))
+        if known is not None:
+            return known
         low, high = self.range_of(terms, constant)
+        negative = self._negative[terms, constant] = value < 0
         if high < 0 or low >= 0:
-            return bool(high < 0)
+            return negative
         shape, factor = _canonical(terms)
         limits = self.limits.setdefault(shape, [-_INFINITE, _INFINITE])
-        negative = value < 0
         # factor * shape <= most, or factor * shape >= most + 1
         most = -constant - 1
         if negative and factor > 0:
@@ -133,6 +142,18 @@ class Trace:
         else:
             limits[1] = min(limits[1], (most + 1) // factor)
         return negative
+
+    def sum_of(self, left: Terms, right: Terms, sign: int) -> Terms:
+        """The sum of two sums, or their difference."""
+        key = (left, right, sign)
+        found = self._sums.get(key)
+        if found is None:
+            factors = dict(left)
+            for node, factor in right:
+                factors[node] = factors.get(node, 0) + sign * factor
+            found = tuple(sorted([(node, factor) for node, factor in factors.items() if factor]))
+            self._sums[key] = found
+        return found
 
     def is_zero(self, terms: Terms, constant: int, value: int) -> bool:
         """Whether a sum, now of this value, is 0: a condition unless it is certain."""
@@ -347,10 +368,7 @@ class Traced:
         return Traced(self.trace, terms, self.constant * by, self.value * by)
 
     def _plus(self, other: Traced, sign: int) -> Traced:
-        factors = dict(self.terms)
-        for node, factor in other.terms:
-            factors[node] = factors.get(node, 0) + sign * factor
-        terms = tuple(sorted((node, factor) for node, factor in factors.items() if factor))
+        terms = self.trace.sum_of(self.terms, other.terms, sign)
         constant = self.constant + sign * other.constant
         return Traced(self.trace, terms, constant, self.value + sign * other.value)
 
@@ -562,9 +580,10 @@ class Replay:
     """A run as a function of its inputs. ``source`` is what is called."""
 
     def __init__(self, trace: Trace, outputs: Sequence[object]) -> None:
-        self.source = "\n".join(_lines(trace, [_frozen(output) for output in outputs]))
+        inequalities = _Inequalities(trace)
+        self.source = "\n".join(_lines(trace, inequalities.nodes, [_frozen(output) for output in outputs]))
         names: dict[str, Any] = {f"f{i}": function for i, function in enumerate(trace.functions)}
-        names |= {"ceil": math.ceil, "floor": math.floor}
+        names |= {"ceil": math.ceil, "floor": math.floor, "hold": inequalities.hold}
         exec(compile(self.source, "<replay>", "exec"), names)
         self._call: Callable[[Sequence[int | float]], tuple[Any, ...] | None] = names["replay"]
 
@@ -576,44 +595,75 @@ class Replay:
             return None
 
 
-def _lines(trace: Trace, outputs: list[tuple[Any, ...]]) -> Iterator[str]:
+class _Inequalities:
+    """All conditions that say what a sum is not less than: one product of a matrix."""
+
+    def __init__(self, trace: Trace) -> None:
+        rows: dict[tuple[Terms, int], None] = {}
+        for terms, (low, high) in trace.limits.items():
+            if low > -_INFINITE and low != high:
+                rows[terms, -low] = None
+            if high < _INFINITE and low != high:
+                rows[tuple([(node, -factor) for node, factor in terms]), high] = None
+        self.nodes = sorted({node for terms, _ in rows for node, _ in terms})
+        place = {node: column for column, node in enumerate(self.nodes, start=1)}
+        self._exact = [
+            [(0, constant), *((place[node], factor) for node, factor in terms)] for terms, constant in rows
+        ]
+        self._matrix = np.zeros((len(rows), len(self.nodes) + 1))
+        most = 1
+        for row, factors in zip(self._matrix, self._exact, strict=True):
+            for column, factor in factors:
+                row[column] = factor
+            most = max(most, sum(abs(factor) for _, factor in factors))
+        # Below this float64 counts exactly.
+        self._most = (1 << 53) // most
+
+    def hold(self, numbers: Sequence[int]) -> bool:
+        """Whether none is broken. ``numbers``: 1 and the values of :attr:`nodes`."""
+        if max(numbers) < self._most and min(numbers) > -self._most:
+            return not self._exact or bool((self._matrix @ np.array(numbers, np.float64)).min() >= 0)
+        return all(sum([factor * numbers[column] for column, factor in row]) >= 0 for row in self._exact)
+
+
+def _lines(trace: Trace, compared: Sequence[int], outputs: list[tuple[Any, ...]]) -> Iterator[str]:
     conditions = sorted(_conditions(trace), key=lambda condition: condition[0])
-    needed: set[int] = set()
-    pending = [node for last, _, uses in conditions for node in uses]
-    pending += [node for output in outputs for node in _nodes_in(output)]
-    while pending:
-        node = pending.pop()
-        if node not in needed:
-            needed.add(node)
-            pending += _nodes_in(trace.nodes[node][1])
+    first = _closure(trace, [*compared, *(node for _, _, uses in conditions for node in uses)])
+    later = _closure(trace, [node for output in outputs for node in _nodes_in(output)]) - first
     yield "def replay(inputs):"
     yield f"    {', '.join(f'v{node}' for node in trace.inputs)}, = inputs"
-    ready: list[str] = []
     place = 0
-    for node in [*sorted(needed), len(trace.nodes)]:
+    for node in [*sorted(first), len(trace.nodes)]:
         while place < len(conditions) and conditions[place][0] < node:
-            ready.append(conditions[place][1])
+            yield f"    if not {conditions[place][1]}: return None"
             place += 1
-        if ready:
-            yield f"    if not ({' and '.join(ready)}):"
-            yield "        return None"
-            ready = []
         if node < len(trace.nodes) and trace.nodes[node][0] != "input":
+            yield f"    v{node} = {_expression(*trace.nodes[node])}"
+    yield f"    if not hold((1, {', '.join(f'v{node}' for node in compared)})): return None"
+    for node in sorted(later):
+        if trace.nodes[node][0] != "input":
             yield f"    v{node} = {_expression(*trace.nodes[node])}"
     yield f"    return ({', '.join(map(_text, outputs))},)" if outputs else "    return ()"
 
 
+def _closure(trace: Trace, nodes: Iterable[int]) -> set[int]:
+    """Nodes with all that they are made of."""
+    found: set[int] = set()
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending += _nodes_in(trace.nodes[node][1])
+    return found
+
+
 def _conditions(trace: Trace) -> Iterator[tuple[int, str, list[int]]]:
-    """Conditions as (last node that it needs, text, nodes)."""
+    """Conditions but the inequalities of integers, as (last node that it needs, text, nodes)."""
     for terms, (low, high) in trace.limits.items():
-        uses = [node for node, _ in terms]
-        text = _sum(terms, 0)
         if low == high:
-            yield max(uses), f"{text} == {low}", uses
-        elif low > -_INFINITE or high < _INFINITE:
-            left = f"{low} <= " if low > -_INFINITE else ""
-            right = f" <= {high}" if high < _INFINITE else ""
-            yield max(uses), f"{left}{text}{right}", uses
+            uses = [node for node, _ in terms]
+            yield max(uses), f"{_sum(terms, 0)} == {low}", uses
     for terms, roots in trace.unequal.items():
         uses = [node for node, _ in terms]
         low, high = trace.limits.get(terms, _ANY)

@@ -185,9 +185,8 @@ def _races(stream: list[tuple[Instruction, int]], clocks: list[dict[Pipe, int]])
                 for access in live:
                     other, begin, end, wrote = access
                     before = stream[other][0]
-                    overlap = begin < stop and start < end
                     ordered = before.pipe is instruction.pipe or clock.get(before.pipe, -1) >= other
-                    if overlap and (writes or wrote) and not ordered:
+                    if not ordered and (writes or wrote) and begin < stop and start < end:
                         key = (id(before), id(instruction))
                         if key not in reported:
                             reported.add(key)

@@ -45,12 +45,11 @@ def _compute(call: Call) -> None:
 
 def _answer(call: Call) -> Result:
     plan, soc = call.plan, call.plan.soc
-    launch = plan.launch if call.timed else None
-    timed = None
-    if launch is not None:
-        from emulator.device.engines import time_launch
+    sketch, timed = plan.sketch, None
+    if call.timed and sketch is not None:
+        from emulator.device.engines import time_plan
 
-        timed = time_launch(launch, soc, l2=call.l2, engine=call.engine, without=call.without)
+        timed = time_plan(plan, l2=call.l2, engine=call.engine, without=call.without)
     timeline = timed.timeline if timed else None
     cycles = timeline.cycles if timeline else 0
     return Result(
@@ -64,21 +63,21 @@ def _answer(call: Call) -> Result:
         reduction=plan.reduction,
         l2=call.l2,
         overflow=call.overflow,
-        block_dim=plan.launch.block_dim if plan.launch else 0,
+        block_dim=sketch.block_dim if sketch else 0,
         tiling=plan.tiling,
         cycles=cycles,
         time_us=cycles / soc.clock_hz * 1e6,
         bounds=timed.bounds if timed else None,
         pipes=pipe_rows(timeline) if timeline else (),
         launch_cycles=timeline.launch_cycles if timeline else 0,
-        bytes_read=plan.launch.bytes_read if plan.launch else 0,
-        bytes_written=plan.launch.bytes_written if plan.launch else 0,
+        bytes_read=sketch.bytes_read if sketch else 0,
+        bytes_written=sketch.bytes_written if sketch else 0,
         assumed=(
             *assumed_numbers(soc, timed.used if timed else ()),
             *assumed_of_kernel(plan.kernel, plan.assumed),
         ),
         accuracy=accuracy_of(plan, call.l2, cycles / soc.clock_hz * 1e6, whole=not call.without),
-        warnings=plan.warnings,
+        warnings=plan.warnings_with(()) if timed and timed.clean else plan.warnings,
         timeline=timeline if timed and timed.engine == "simpy" else None,
         engine=timed.engine if timed else None,
         without=tuple(sorted(call.without)),

@@ -6,12 +6,11 @@ transfer at the share it gets when all cores load and store at once. Simulated c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emulator.device.conditions import Conditions
-from emulator.device.lower import PIPES, SET_FLAG, WAIT_FLAG, Group, Lowered, Row, lower
+from emulator.device.lower import PIPES, SET_FLAG, WAIT_FLAG, WORK, Group, Lowered, Row, lower
 from emulator.device.memory import rates, whole
 from kernel.program import Launch
 from socs.isa import Pipe
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
     from emulator.device.device import Device
 
 _S, _V = PIPES.index(Pipe.S), PIPES.index(Pipe.V)
+
+Moved = tuple[int, int, int]
+"""Grains loaded, grains stored, and what they take of HBM, out of :data:`emulator.device.memory.whole`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +48,31 @@ def bounds_of(lowered: Lowered, conditions: Conditions) -> Bounds:
     slowest = _worst_rates([group.count for group in lowered.groups], conditions)
     work = [_Work(lowered, group, share) for group, share in zip(lowered.groups, slowest, strict=True)]
     pipes = [max(one.cycles[pipe] for one in work) for pipe in range(len(PIPES))]
-    return assembled(pipes, max(one.serial for one in work), _transfers(lowered), conditions)
+    return assembled(pipes, max(one.serial for one in work), moved_by(lowered), conditions)
 
 
-def assembled(
-    pipes: list[int], serial: int, transfers: Iterable[tuple[int, int, int, int]], conditions: Conditions
-) -> Bounds:
-    """Bounds from the most cycles that any core needs of each pipe and one after another.
-
-    ``transfers``: grains, share of HBM, whether it is a store, and how many there are over all cores.
-    """
+def assembled(pipes: list[int], serial: int, moved: Moved, conditions: Conditions) -> Bounds:
+    """Bounds from the most cycles that any core needs of each pipe and one after another."""
     start, capacity = conditions.launch_cycles + conditions.entry_cycles, conditions.capacity
-    moved, hbm_grains = [0, 0], 0
-    for grains, hbm, store, times in transfers:
-        moved[store] += grains * times
-        hbm_grains += grains * times * hbm
+    loaded, stored, of_hbm = moved
     limits = {pipe.value: start + cycles for pipe, cycles in zip(PIPES, pipes, strict=True)}
-    limits["L2"] = start + max(moved[0] // capacity.load_grains, moved[1] // capacity.store_grains)
-    limits["HBM"] = start + hbm_grains // whole // capacity.hbm_grains
+    limits["L2"] = start + max(loaded // capacity.load_grains, stored // capacity.store_grains)
+    limits["HBM"] = start + of_hbm // whole // capacity.hbm_grains
     return Bounds(limits, max(limits.values()), start + serial)
 
 
-def _transfers(lowered: Lowered) -> Iterator[tuple[int, int, int, int]]:
+def moved_by(lowered: Lowered) -> Moved:
+    """What all transfers of a launch take of the memories."""
+    moved, of_hbm = [0, 0], 0
     for group in lowered.groups:
         for segment in group.segments:
+            times = segment.trips * group.count
             for row in lowered.rows[segment.first : segment.last]:
-                if row.grains:
-                    yield row.grains, row.hbm, row.store, segment.trips * group.count
+                if row.kind == WORK and row.pipe not in (_S, _V):
+                    grains = row.grains * times
+                    moved[row.store] += grains
+                    of_hbm += grains * row.hbm
+    return moved[0], moved[1], of_hbm
 
 
 class _Work:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from emulator.device.costs import Costs
 from emulator.device.launch import entry_cycles, launch_cycles
 from emulator.device.memory import Capacity, Residency, residency
+from kernel.plan import Sketch
 from kernel.program import Launch
 from socs.spec import Soc
 
@@ -22,7 +23,7 @@ class Conditions:
     entry_cycles: int
 
     @classmethod
-    def of(cls, launch: Launch, soc: Soc, l2: str) -> Conditions:
+    def of(cls, launch: Launch | Sketch, soc: Soc, l2: str) -> Conditions:
         """``l2``: ``cold`` or ``hot`` (see :func:`emulator.device.memory.residency`)."""
         used: set[str] = set()
         where = residency(launch, soc, l2, used)

@@ -152,6 +152,10 @@ MECHANISMS = {
 }
 
 
+OF_THE_LAUNCH = frozenset({"overlap", "imbalance"})
+"""Mechanisms that are no numbers of a chip."""
+
+
 def parse(names: Iterable[str]) -> frozenset[str]:
     """The mechanisms called ``names``; ``AtlasError`` with those known for any other."""
     found = frozenset([names] if isinstance(names, str) else names)
@@ -162,15 +166,20 @@ def parse(names: Iterable[str]) -> frozenset[str]:
 
 def idealised(launch: Launch, soc: Soc, without: frozenset[str]) -> tuple[Launch, Soc]:
     """``launch`` and ``soc`` without these mechanisms."""
-    for name in sorted(without):
-        off = MECHANISMS[name].off
-        if off is not None:
-            soc = off(soc)
     if "overlap" in without:
         launch = serialised(launch)
     if "imbalance" in without:
         launch = levelled(launch)
-    return launch, soc
+    return launch, idealised_soc(soc, without)
+
+
+def idealised_soc(soc: Soc, without: frozenset[str]) -> Soc:
+    """``soc`` without these mechanisms, as far as they are numbers of a chip."""
+    for name in sorted(without):
+        off = MECHANISMS[name].off
+        if off is not None:
+            soc = off(soc)
+    return soc
 
 
 def serialised(launch: Launch) -> Launch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from kernel.plan import Sketch
 from kernel.program import Launch
 from socs.spec import Soc
 
@@ -64,7 +65,7 @@ class Residency:
     store_traffic: int
 
 
-def residency(launch: Launch, soc: Soc, l2: str, used: set[str] | None = None) -> Residency:
+def residency(launch: Launch | Sketch, soc: Soc, l2: str, used: set[str] | None = None) -> Residency:
     """Where the data are found.
 
     ``cold``: L2 is full of other data, of which a share ``memory.l2.dirty_share`` was written and is not in

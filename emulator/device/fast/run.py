@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulator.device import steady
-from emulator.device.bound import Bounds, assembled
+from emulator.device.bound import Bounds, Moved, assembled, moved_by
 from emulator.device.conditions import Conditions
 from emulator.device.fast import engine
 from emulator.device.lower import PIPES, Irregular, Lowered, Row, lower
@@ -20,6 +20,7 @@ from socs.errors import AtlasError
 from socs.spec import Soc
 
 Int = NDArray[np.int64]
+Cells = tuple[int, ...]
 
 
 class NotForThisEngine(AtlasError):
@@ -28,15 +29,15 @@ class NotForThisEngine(AtlasError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A launch as the compiled engine takes it. ``flags``: of each group, by number; ``transfers``: (grains,
-    share of HBM, store or not, how many) of every transfer."""
+    """A launch as the compiled engine takes it. ``first_blocks``, ``flags``: of each group; ``moved``: what
+    all transfers together take of the memories (:func:`emulator.device.bound.assembled`)."""
 
     rows: Int
     segments: Int
     groups: Int
     first_blocks: Sequence[int]
     flags: Sequence[Sequence[Flag]]
-    transfers: Sequence[tuple[int, int, int, int]]
+    moved: Moved
 
 
 def simulate(
@@ -52,17 +53,19 @@ def simulate(
         lowered = lower(launch, conditions.costs)
     except Irregular as error:
         raise NotForThisEngine(str(error)) from None
-    table = tabulate(lowered, [blocks.first_block for blocks in launch.blocks])
+    rows, segments, groups = cells(lowered)
+    first_blocks = [blocks.first_block for blocks in launch.blocks]
+    flags = [group.flags for group in lowered.groups]
+    table = Table(array(rows), array(segments), array(groups), first_blocks, flags, moved_by(lowered))
     timeline, limits = run(table, conditions, skip=skip)
     return timeline, limits, conditions
 
 
-def tabulate(lowered: Lowered, first_blocks: Sequence[int]) -> Table:
-    """The table of a lowered launch. ``first_blocks``: of each group."""
-    rows: list[tuple[int, ...]] = []
-    segments: list[tuple[int, ...]] = []
-    groups = []
-    transfers = []
+def cells(lowered: Lowered) -> tuple[list[Cells], list[Cells], list[Cells]]:
+    """What is in a table: rows, segments and groups, with the links that the engine follows."""
+    rows: list[Cells] = []
+    segments: list[Cells] = []
+    groups: list[Cells] = []
     for group in lowered.groups:
         if not group.segments:
             raise NotForThisEngine("a block without instructions")
@@ -71,34 +74,27 @@ def tabulate(lowered: Lowered, first_blocks: Sequence[int]) -> Table:
             linked, starts = _linked(lowered.rows[segment.first : segment.last], segment.first)
             rows += linked
             segments.append((*segment, *starts))
-            transfers += [
-                (row.grains, row.hbm, row.store, segment.trips * group.count)
-                for row in lowered.rows[segment.first : segment.last]
-                if row.grains
-            ]
         groups.append((begin, len(segments), group.count, len(group.flags)))
-    try:
-        return Table(
-            np.array(rows, np.int64),
-            np.array(segments, np.int64),
-            np.array(groups, np.int64),
-            first_blocks,
-            [group.flags for group in lowered.groups],
-            transfers,
-        )
-    except OverflowError:
-        raise NotForThisEngine("a number of this launch does not fit into 64 bits") from None
+    return rows, segments, groups
 
 
-def _linked(rows: Sequence[Row], first: int) -> tuple[list[tuple[int, ...]], list[int]]:
+def _linked(rows: Sequence[Row], first: int) -> tuple[list[Cells], list[int]]:
     """Rows, each with the next one of its pipe in the trip (or -1), and the pipes' first ones."""
     following = [-1] * len(PIPES)
-    found: list[tuple[int, ...]] = []
+    found: list[Cells] = []
     for place in range(len(rows) - 1, -1, -1):
         row = rows[place]
         found.append((*row, following[row.pipe]))
         following[row.pipe] = first + place
     return found[::-1], following
+
+
+def array(numbers: Sequence[Cells] | Sequence[int]) -> Int:
+    """As 64-bit integers. ``NotForThisEngine`` for larger ones."""
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError:
+        raise NotForThisEngine("a number does not fit into 64 bits") from None
 
 
 def run(table: Table, conditions: Conditions, *, skip: bool = True) -> tuple[Timeline, Bounds]:
@@ -122,7 +118,7 @@ def run(table: Table, conditions: Conditions, *, skip: bool = True) -> tuple[Tim
             CoreTimeline(group, table.first_blocks[group], int(table.groups[group, 2]), end, pipes)
         )
     pipe_limits, serial = report[engine.LIMITS : engine.SERIAL], report[engine.SERIAL]
-    return timeline, assembled(pipe_limits, serial, table.transfers, conditions)
+    return timeline, assembled(pipe_limits, serial, table.moved, conditions)
 
 
 def _totals(own: list[int], place: int, total: int) -> PipeTotals:
@@ -175,7 +171,4 @@ def _numbers(conditions: Conditions, skip: bool) -> Int:
     numbers[engine.STORE_HBM] = conditions.residency.store_traffic
     numbers[engine.SKIP] = skip
     numbers[engine.REMEMBERED] = steady.MEMORY
-    try:
-        return np.array(numbers, np.int64)
-    except OverflowError:
-        raise NotForThisEngine("a number of this chip does not fit into 64 bits") from None
+    return array(numbers)

@@ -1,0 +1,230 @@
+"""Tables for launches of one kind: recorded, verified and looked up once, computed anew for each.
+
+The kernel is recorded with integers that remember how they came about (:mod:`kernel.trace`), and so are the
+checks of :mod:`kernel.verify` and the costs, with the numbers of a chip that does the same. What comes out is
+a :class:`Template`: a table as a function of all these numbers, and the conditions under which to record,
+check and look up would give just that. For a launch that fulfils those of no template another one is made.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from threading import Lock
+from typing import Any, cast
+
+import numpy as np
+
+from emulator.device.bound import moved_by
+from emulator.device.costs import Costs
+from emulator.device.fast.chip import TracedSoc, numbers_of
+from emulator.device.fast.run import Cells, Int, NotForThisEngine, Table, array, cells
+from emulator.device.lower import Irregular, Lowered, lower
+from emulator.device.memory import Residency
+from kernel.core import Tiles
+from kernel.elementwise import Input, Job
+from kernel.layout import Layout
+from kernel.plan import Sketch
+from kernel.program import Starts, TensorArg
+from kernel.tiling import Problem
+from kernel.trace import Trace, Traced
+from kernel.verify import verify
+from socs.spec import Soc
+
+KEPT = 1024
+"""Templates that are kept, of all kinds together; the rest is made anew when it is needed."""
+
+_OPENED = (Problem, Job, Input)
+"""What kernels are recorded for: the integers in it are numbers of the launch. Of whatever else a kernel is
+told, each value is a kind of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table, the keys of the chip's numbers that went into it, and whether its programs are in order;
+    there is none of programs that are not."""
+
+    table: Table | None
+    used: frozenset[str]
+
+
+class Templates:
+    """All templates that have been made. May be shared by threads."""
+
+    def __init__(self) -> None:
+        self._kinds: OrderedDict[object, list[Template]] = OrderedDict()
+        self._lock = Lock()
+        self.made = 0
+
+    def sheet(self, sketch: Sketch, soc: Soc, where: Residency) -> Sheet:
+        """The table of a launch on a chip. Raises what recording it would, and ``NotForThisEngine``."""
+        numbers: list[int] = []
+        kind = _kind(sketch, numbers)
+        numbers += (where.load_hbm, where.store_hbm, where.load_traffic, where.store_traffic)
+        with self._lock:
+            known = list(self._kinds.get(kind, ()))
+        for template in known:
+            found = template.sheet(sketch, numbers, soc)
+            if found is not None:
+                return found
+        template = Template(sketch, numbers, soc)
+        found = template.sheet(sketch, numbers, soc)
+        assert found is not None, "a launch fulfils the conditions that it has set"
+        with self._lock:
+            self.made += 1
+            self._kinds.setdefault(kind, []).insert(0, template)
+            self._kinds.move_to_end(kind)
+            while sum(map(len, self._kinds.values())) > KEPT:
+                self._kinds.popitem(last=False)
+        return found
+
+
+class Template:
+    """Tables of launches that take the same way through recorder, checks and costs."""
+
+    def __init__(self, sketch: Sketch, numbers: Sequence[int], soc: Soc) -> None:
+        trace = Trace()
+        given = iter([trace.number(number) for number in numbers])
+        traced = _rebuilt(sketch, given)
+        where = Residency(*cast(Iterator[int], given))
+        chip = TracedSoc(soc, trace)
+        used: set[str] = set()
+        launch = traced.launch(chip.soc)
+        self._clean = not verify(launch, chip.soc)
+        outputs: list[object] = []
+        if self._clean:
+            layouts = {t.name: t.layout for t in launch.tensors if t.layout is not None}
+            try:
+                lowered = lower(launch, Costs(chip.soc, where, used, layouts))
+            except Irregular as error:
+                raise NotForThisEngine(str(error)) from None
+            outputs = self._filled(lowered)
+        # Text that a number has gone into tells nothing about a launch that is in order.
+        assert not (self._clean and trace.leaked)
+        self._used = frozenset(used)
+        self._paths, self._facts = chip.paths, chip.facts
+        self._chip: tuple[Soc, tuple[int | float, ...] | None] | None = None
+        self.replay = trace.replay(outputs)
+
+    def sheet(self, sketch: Sketch, numbers: Sequence[int], soc: Soc) -> Sheet | None:
+        """For a launch of the same kind, if it fulfils the conditions."""
+        chip = self._chip
+        if chip is None or chip[0] is not soc:
+            chip = self._chip = (soc, numbers_of(soc, self._paths, self._facts))
+        if chip[1] is None:
+            return None
+        values = self.replay((*numbers, *chip[1]))
+        if values is None:
+            return None
+        if not self._clean:
+            return Sheet(None, self._used)
+        *moved, last = values[:3], values[3:]
+        found = array(last)
+        rows, segments, groups = [part.filled(found) for part in self._parts]
+        first_blocks = [first for _, first, *_ in sketch.groups]
+        return Sheet(Table(rows, segments, groups, first_blocks, self._flags, moved[0]), self._used)
+
+    def _filled(self, lowered: Lowered) -> list[object]:
+        """Outputs: the sums of :func:`moved_by`, which may be large, then all numbers of the table once."""
+        outputs: list[object] = []
+        places: dict[object, int] = {}
+        self._parts = [_Part(part, outputs, places) for part in cells(lowered)]
+        self._flags = [group.flags for group in lowered.groups]
+        return [*moved_by(lowered), *outputs]
+
+
+class _Part:
+    """An array of which some elements are traced numbers."""
+
+    def __init__(self, part: list[Cells], outputs: list[object], places: dict[object, int]) -> None:
+        flat: list[Any] = [number for line in part for number in line]
+        traced = [place for place, number in enumerate(flat) if isinstance(number, Traced)]
+        for place in traced:
+            key = (flat[place].terms, flat[place].constant)
+            if key not in places:
+                places[key] = len(outputs)
+                outputs.append(flat[place])
+        self._where = np.array(traced, np.int64)
+        self._which = np.array([places[flat[p].terms, flat[p].constant] for p in traced], np.int64)
+        plain = [0 if isinstance(number, Traced) else number for number in flat]
+        self._plain = array(plain).reshape(len(part), -1)
+
+    def filled(self, numbers: Int) -> Int:
+        found = self._plain.copy()
+        found.reshape(-1)[self._where] = numbers[self._which]
+        return found
+
+
+# ---- a launch as its kind and its numbers -----------------------------------------------------------------
+
+
+def _kind(sketch: Sketch, numbers: list[int]) -> object:
+    """What is no number of a launch; the numbers are appended to ``numbers``."""
+    kind: list[object] = [sketch.kernel, sketch.record, _part(sketch.about, numbers)]
+    for starts, _, tiles, buffer_length, buffer_num in sketch.groups:
+        numbers += (starts.start, starts.step, len(starts), tiles.length, tiles.tile_length)
+        numbers += (buffer_length, buffer_num)
+    kind.append(len(sketch.groups))
+    for tensor in sketch.tensors:
+        numbers.append(tensor.length)
+        kind += (tensor.name, tensor.dtype, tensor.written)
+        layout = tensor.layout
+        if layout is not None:
+            numbers += (*layout.shape, *layout.strides, layout.offset)
+            kind.append(len(layout.shape))
+    return tuple(kind)
+
+
+def _part(value: object, numbers: list[int]) -> object:
+    if type(value) is int:
+        numbers.append(value)
+        return int
+    if isinstance(value, tuple):
+        return tuple([_part(item, numbers) for item in value])
+    if isinstance(value, _OPENED):
+        return (type(value), *[_part(getattr(value, name), numbers) for name in _names(type(value))])
+    return value
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = _FIELDS[kind] = tuple(field.name for field in fields(kind))
+    return found
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _rebuilt(sketch: Sketch, numbers: Iterator[Any]) -> Sketch:
+    """The same with other numbers, taken in the order in which :func:`_kind` gives them."""
+    about = _rebuilt_part(sketch.about, numbers)
+    groups = []
+    for _, first, *_ in sketch.groups:
+        starts = Starts(next(numbers), next(numbers), next(numbers))
+        tiles = Tiles(next(numbers), next(numbers))
+        groups.append((cast(range, starts), first, tiles, next(numbers), next(numbers)))
+    tensors = []
+    for tensor in sketch.tensors:
+        length, layout = next(numbers), tensor.layout
+        if layout is not None:
+            shape = tuple(next(numbers) for _ in layout.shape)
+            strides = tuple(next(numbers) for _ in layout.strides)
+            layout = Layout(shape, strides, next(numbers))
+        tensors.append(TensorArg(tensor.name, tensor.dtype, length, tensor.written, layout))
+    return replace(sketch, about=about, groups=tuple(groups), tensors=tuple(tensors))
+
+
+def _rebuilt_part(value: Any, numbers: Iterator[Any]) -> Any:
+    if type(value) is int:
+        return next(numbers)
+    if isinstance(value, tuple):
+        return tuple([_rebuilt_part(item, numbers) for item in value])
+    if isinstance(value, _OPENED):
+        return type(value)(*[_rebuilt_part(getattr(value, name), numbers) for name in _names(type(value))])
+    return value
+
+
+TEMPLATES = Templates()
+"""Those of this process: code that was compiled, not results."""

@@ -19,7 +19,7 @@ from socs import all_socs
 from socs.errors import AtlasError
 from socs.spec import Soc
 
-RUNTIME = ("message", "handle", "memory", "copy", "stream", "event", "device", "types", "predict", "chips")
+RUNTIME = ("message", "handle", "memory", "copy", "stream", "event", "device", "types", "predict", "refused", "chips")
 NN = ("tensor", "executor")
 OPERATORS = ("mse_loss_backward", "compute", "pool", "nrt", "loops")
 

@@ -113,3 +113,23 @@ def test_damage_leaks_and_stale_pointers_are_told_while_debugging(build: Built, 
 def test_a_loaded_and_a_linked_library_share_one_state(build: Built, run: Ran, root: Path) -> None:
     done = run(build("dynamic.c", ("-lascendcl", "-ldl")), str(root / "lib64"))
     assert (done.returncode, done.stdout) == (0, "100002 100002 100002\n")
+
+
+def test_contexts_keep_their_streams_apart_and_what_is_not_emulated_says_so(build: Built, run: Ran) -> None:
+    done = run(build("contexts.c"), ATLAS_EMU_DEVICES="2", ATLAS_EMU_SOC="Ascend910B2")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines() == [
+        "Ascend910B2, 2 devices, on the host: 1, 1.13.0, 8.1",
+        "48 vector cores",
+        "the second: 1, device 1",
+        f"{'aclrtSynchronizeStream(NULL)':44} {0:6} -",
+        "stream of another context: 107003",
+        "all free: 1",
+        "taken: 160, on 64 bytes: 1",
+        "too much: 207018",
+        "destroyed: 107002",
+        "gone with its context: 107017",
+        'aclopCompileAndExecute("MseLoss", 0)'.ljust(44) + " 200001 aclopCompileAndExecute is not emulated.",
+        'aclmdlLoadFromFile("model.om", &model)'.ljust(44) + " 200001 aclmdlLoadFromFile is not emulated.",
+        "last error: 200001, then 0",
+    ]

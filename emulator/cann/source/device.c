@@ -50,6 +50,7 @@ const atlas_chip *atlas_soc(void)
 static bool cpu_suffices(void)
 {
 #if defined(__x86_64__) && defined(ATLAS_NEEDS_AVX2)
+    __builtin_cpu_init(); /* a library may be asked before its own start-up code ran */
     return __builtin_cpu_supports("avx2");
 #else
     return true;

@@ -2,6 +2,8 @@
 
    Clients see them through their own headers; whatever they pass is not looked at. */
 
+#include <string.h>
+
 #include "runtime.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -68,9 +70,6 @@ NOTHING(aclSetTensorDescName)
 STATUS(aclSetTensorFormat)
 STATUS(aclSetTensorPlaceMent)
 STATUS(aclSetTensorShape)
-STATUS(aclSetCompileopt)
-STATUS(aclGetCompileopt)
-NUMBER(aclGetCompileoptSize, 0)
 
 /* Models, dumps, profiling. */
 STATUS(aclmdlInitDump)
@@ -120,6 +119,57 @@ STATUS(rtDevBinaryRegister)
 STATUS(rtFunctionRegister)
 STATUS(rtGetC2cCtrlAddr)
 STATUS(rtKernelLaunch)
+
+/* Options of the compilation of single operators. They are kept, since loaders set them at start; what they would
+   apply to is refused above. */
+
+EXPORT int aclSetCompileopt(int option, const char *value);
+EXPORT size_t aclGetCompileoptSize(int option);
+EXPORT int aclGetCompileopt(int option, char *value, size_t length);
+
+#define OPTIONS 32
+#define OPTION_BYTES 256
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char options[OPTIONS][OPTION_BYTES];
+
+int aclSetCompileopt(int option, const char *value)
+{
+    NOT_NULL(value);
+    if (option < 0 || option >= OPTIONS || strlen(value) >= OPTION_BYTES)
+        return acl_fail(ACL_ERROR_INVALID_PARAM, "EH0007",
+                        "aclSetCompileopt failed because value %d for parameter option is invalid. "
+                        "Expected value: 0 to %d, with a short text.",
+                        option, OPTIONS - 1);
+    pthread_mutex_lock(&lock);
+    strcpy(options[option], value);
+    pthread_mutex_unlock(&lock);
+    return ACL_SUCCESS;
+}
+
+size_t aclGetCompileoptSize(int option)
+{
+    if (option < 0 || option >= OPTIONS)
+        return 0;
+    pthread_mutex_lock(&lock);
+    size_t size = strlen(options[option]) + 1;
+    pthread_mutex_unlock(&lock);
+    return size;
+}
+
+int aclGetCompileopt(int option, char *value, size_t length)
+{
+    NOT_NULL(value);
+    if (option < 0 || option >= OPTIONS || length < aclGetCompileoptSize(option))
+        return acl_fail(ACL_ERROR_INVALID_PARAM, "EH0007",
+                        "aclGetCompileopt failed because value %zu for parameter length is invalid. "
+                        "Expected value: that of aclGetCompileoptSize.",
+                        length);
+    pthread_mutex_lock(&lock);
+    strcpy(value, options[option]);
+    pthread_mutex_unlock(&lock);
+    return ACL_SUCCESS;
+}
 
 /* The client's own lines for the vendor's log; there is none. */
 NOTHING(aclAppLog)

@@ -21,7 +21,7 @@ from socs.spec import Soc
 
 RUNTIME = ("message", "handle", "memory", "copy", "stream", "event", "device", "types", "predict", "refused", "chips")
 NN = ("tensor", "executor")
-OPERATORS = ("mse_loss_backward", "compute", "pool", "nrt", "loops")
+OPERATORS = ("operator", "mse_loss_backward", "compute", "pool", "nrt", "loops")
 
 ALIASES = {
     "libacl_rt.so": "libascendcl.so",

@@ -95,7 +95,7 @@ static bool is_apart(const space *s)
     return true;
 }
 
-static int64_t elements_of(const int64_t *dims, int rank)
+int64_t atlas_elements(const int64_t *dims, int rank)
 {
     int64_t count = 1;
     for (int i = 0; i < rank; i++)
@@ -167,7 +167,7 @@ static atlas_mse_loop *loop_for(const atlas_work *w, const space *s)
 static int compute(const atlas_work *w, const space *s, const run_of *runs)
 {
     job j = {.space = s, .runs = runs, .loop = loop_for(w, s), .factor = w->factor, .width = w->width};
-    int64_t total = elements_of(s->dims, s->rank);
+    int64_t total = atlas_elements(s->dims, s->rank);
     j.row = s->dims[s->rank - 1];
     j.rows = total / j.row;
     int64_t workers = 1;
@@ -215,10 +215,9 @@ static int cast(const atlas_work *w, char *from, char *to, int64_t count)
     return atomic_load(&j.failed) ? COMPUTE_MEMORY : 0;
 }
 
-/* Elements of a view, byte by byte: between it and consecutive memory. Any strides, any alignment. */
-static void copy_view(const atlas_view *view, const int64_t *shape, int rank, int width, char *consecutive, bool out_of)
+void atlas_copy_view(const atlas_view *view, const int64_t *shape, int rank, int width, char *consecutive, bool out_of)
 {
-    int64_t index[MOST_RANK] = {0}, total = elements_of(shape, rank);
+    int64_t index[MOST_RANK] = {0}, total = atlas_elements(shape, rank);
     int64_t row = rank > 0 ? shape[rank - 1] : 1, stride = rank > 0 ? view->strides[rank - 1] : 0;
     char *base = (char *)view->data + view->offset * width;
     for (int64_t done = 0; done < total; done += row) {
@@ -287,7 +286,7 @@ static int compute_held(const atlas_work *w, held *h, char *text)
         return COMPUTE_ADDRESS;
     }
     snprintf(text, ATLAS_TEXT, "aclnnMseLossBackward: the host has no memory left for intermediate tensors");
-    int64_t total = elements_of(w->shape, w->rank);
+    int64_t total = atlas_elements(w->shape, w->rank);
     space s = {.rank = w->rank};
     run_of runs[TENSORS];
     memcpy(s.dims, w->shape, sizeof s.dims);
@@ -298,11 +297,11 @@ static int compute_held(const atlas_work *w, held *h, char *text)
     for (int t = 0; t < TENSORS; t++) {
         atlas_view gathered = w->views[t];
         if (t < OUT && !aligned(&gathered, w->width)) {
-            int64_t count = elements_of(gathered.view, gathered.rank), step = 1;
+            int64_t count = atlas_elements(gathered.view, gathered.rank), step = 1;
             char *memory = borrow(h, t, count, w->width);
             if (memory == NULL)
                 return COMPUTE_MEMORY;
-            copy_view(&gathered, gathered.view, gathered.rank, w->width, memory, true);
+            atlas_copy_view(&gathered, gathered.view, gathered.rank, w->width, memory, true);
             gathered.data = memory;
             gathered.offset = 0;
             for (int i = gathered.rank - 1; i >= 0; i--) {
@@ -343,7 +342,7 @@ static int compute_held(const atlas_work *w, held *h, char *text)
         result = narrowed;
     }
     if (status == 0)
-        copy_view(&w->views[OUT], w->shape, w->rank, w->out_width, result, false);
+        atlas_copy_view(&w->views[OUT], w->shape, w->rank, w->out_width, result, false);
     return status;
 }
 

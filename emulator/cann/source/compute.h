@@ -21,5 +21,9 @@ enum { COMPUTE_ADDRESS = 1, COMPUTE_MEMORY = 2 };
 int atlas_compute(const atlas_work *work, char *text);
 /* The bytes that a view reaches. */
 void atlas_extent(const atlas_view *view, int width, const void **first, size_t *bytes);
+int64_t atlas_elements(const int64_t *dims, int rank);
+/* Elements of a view, byte by byte: between it and consecutive memory. Any strides, any alignment. */
+void atlas_copy_view(const atlas_view *view, const int64_t *shape, int rank, int width, char *consecutive,
+                     bool out_of);
 
 #endif

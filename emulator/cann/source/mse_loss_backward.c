@@ -8,6 +8,7 @@
 #include "dtypes.h"
 #include "loops.h"
 #include "nn.h"
+#include "operator.h"
 
 #pragma GCC visibility push(default)
 #include "aclnnop/aclnn_mse_loss_backward.h"
@@ -46,6 +47,8 @@ static shape_text text_of(const int64_t *dims, uint64_t rank)
     snprintf(shape.text + used, sizeof shape.text - used, "]");
     return shape;
 }
+
+static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturates);
 
 typedef struct {
     char text[48];
@@ -89,11 +92,6 @@ static __int128 product(const int64_t *dims, uint64_t rank)
             result *= dims[i];
     }
     return result;
-}
-
-static int type_of(int dtype)
-{
-    return dtype == ACL_FLOAT ? TYPE_FLOAT32 : dtype == ACL_FLOAT16 ? TYPE_FLOAT16 : dtype == ACL_BF16 ? TYPE_BFLOAT16 : -1;
 }
 
 static const char *const TYPE_NAMES[] = {"float32", "float16", "bfloat16"};
@@ -149,7 +147,7 @@ static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t redu
         if (t[i]->dtype != t[SELF]->dtype)
             REFUSE(TEXT_SAME_DTYPE, NAMES[i], atlas_dtype_text(t[i]->dtype), atlas_dtype_text(t[SELF]->dtype));
     for (int i = SELF; i <= OUT; i += OUT - SELF) {
-        int type = type_of(t[i]->dtype);
+        int type = atlas_type_of(t[i]->dtype);
         if (type >= 0 && (chip->types >> type & 1))
             continue;
         char listed[128] = "";
@@ -326,22 +324,6 @@ static int build(mse_executor *e, const aclTensor *const *t, int64_t reduction)
     return 0;
 }
 
-static void keep(atlas_view *view, const aclTensor *t)
-{
-    view->rank = (int)t->rank;
-    view->offset = t->offset;
-    view->dtype = t->dtype;
-    view->data = t->data;
-    bool private = is_private(t->format);
-    int64_t step = 1;
-    for (int i = view->rank - 1; i >= 0; i--) {
-        view->view[i] = t->view[i];
-        /* Of a private format the elements are read as they lie. */
-        view->strides[i] = private ? step : t->strides[i];
-        step *= t->view[i];
-    }
-}
-
 aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self,
                                                  const aclTensor *target, int64_t reduction, aclTensor *out,
                                                  uint64_t *workspaceSize, aclOpExecutor **executor)
@@ -369,11 +351,13 @@ aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, co
     if (e == NULL)
         return atlas_nn_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "the host has no memory left for an executor.");
     e->chip = chip;
-    e->type = type_of(self->dtype);
-    e->wanted = type_of(out->dtype);
+    e->type = atlas_type_of(self->dtype);
+    e->wanted = atlas_type_of(out->dtype);
     e->reduction = reduction;
     e->rank = (int)rank;
     memcpy(e->shape, joined, rank * sizeof *joined);
+    e->base.op = "aclnnMseLossBackward";
+    e->base.start = start;
     e->base.inputs = 3;
     e->base.tensors = 4;
     for (int i = GRAD_OUTPUT; i <= TARGET; i++)
@@ -383,16 +367,8 @@ aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, co
         status = build(e, t, reduction);
     if (status == 0)
         for (int i = 0; i < 4; i++)
-            keep(&e->base.views[i], t[i]);
-    if (status == 0 && !atlas_handle_add(HANDLE_EXECUTOR, e))
-        status = atlas_nn_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "the host has no memory left for an executor.");
-    if (status != 0) {
-        free(e);
-        return status;
-    }
-    *workspaceSize = e->base.workspace_bytes;
-    *executor = &e->base;
-    return 0;
+            atlas_keep(&e->base.views[i], t[i]);
+    return atlas_phase_1_done(status, &e->base, workspaceSize, executor);
 }
 
 typedef struct {
@@ -430,7 +406,7 @@ static void describe(const mse_executor *e, char *text, size_t size)
     for (int i = 0; i < 4; i++) {
         const atlas_view *v = &e->base.views[i];
         ADD("%s\"%s\": {\"dtype\": \"%s\", \"shape\": %s, \"strides\": %s, \"offset\": %" PRId64 "}", i ? ", " : "",
-            VIEW_NAMES[i], TYPE_NAMES[type_of(v->dtype)], text_of(v->view, (uint64_t)v->rank).text,
+            VIEW_NAMES[i], TYPE_NAMES[atlas_type_of(v->dtype)], text_of(v->view, (uint64_t)v->rank).text,
             text_of(v->strides, (uint64_t)v->rank).text, v->offset);
     }
     ADD("}");
@@ -447,8 +423,9 @@ static void log_launch(const char *call, aclrtStream stream)
     atlas_log_line(line);
 }
 
-static int start(const mse_executor *e, aclrtStream stream, int saturates)
+static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturates)
 {
+    const mse_executor *e = (const mse_executor *)executor;
     double device_us = 0;
     if (atlas_logging() || atlas_predicting()) {
         char call[3500];
@@ -483,33 +460,5 @@ static int start(const mse_executor *e, aclrtStream stream, int saturates)
 aclnnStatus aclnnMseLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                                  aclrtStream stream)
 {
-    if (executor == NULL)
-        return atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_EXECUTOR_NULL);
-    if (!atlas_handle_has(HANDLE_EXECUTOR, executor))
-        return atlas_nn_fail(ACLNN_ERR_INNER, TEXT_EXECUTOR_USED);
-    const mse_executor *e = (const mse_executor *)executor;
-    bool ours = !executor->repeatable;
-    if (ours && !atlas_handle_remove(HANDLE_EXECUTOR, executor))
-        return atlas_nn_fail(ACLNN_ERR_INNER, TEXT_EXECUTOR_USED);
-    int status = 0, saturates = 0;
-    if (workspaceSize > 0 && workspace == NULL)
-        status = atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_WORKSPACE_NULL);
-    else if ((saturates = atlas_stream_saturates(stream)) < 0)
-        status = atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "stream %p cannot take the launch.", stream);
-    else if (e->base.uses_workspace && workspaceSize < e->base.workspace_bytes)
-        status = atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, TEXT_WORKSPACE_SMALL, number_of(workspaceSize).text,
-                               number_of(e->base.workspace_bytes).text);
-    if (status == 0 && atlas_debugging() && workspaceSize > 0) {
-        atlas_block *block;
-        if (atlas_pin(workspace, workspaceSize, &block) == RANGE_OK)
-            atlas_unpin(block);
-        else
-            atlas_debug("aclnnMseLossBackward: workspace %p is not %llu bytes of device memory", workspace,
-                        (unsigned long long)workspaceSize);
-    }
-    if (status == 0 && !executor->empty)
-        status = start(e, stream, saturates);
-    if (ours)
-        free(executor);
-    return status;
+    return atlas_phase_2("aclnnMseLossBackward", workspace, workspaceSize, executor, stream);
 }

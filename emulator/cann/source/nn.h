@@ -28,6 +28,9 @@ typedef struct {
 #define MOST_TENSORS 4
 
 struct aclOpExecutor {
+    const char *op; /* the operator's function of phase 2 */
+    /* Enqueue the launch; the executor may be freed right after. */
+    int (*start)(const struct aclOpExecutor *executor, aclrtStream stream, bool saturates);
     bool repeatable, used;
     int inputs, tensors;            /* inputs come first */
     atlas_view views[MOST_TENSORS];

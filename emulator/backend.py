@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -52,6 +53,7 @@ class Backend(Protocol):
         ...
 
 
+@cache
 def _emulated() -> Backend:
     from emulator.backends.emulated import Emulated
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from emulator.accuracy import Accuracy
-from emulator.device.timeline import Reason, Timeline
+from emulator.device.timeline import PipeRow, Timeline
+from kernel.remember import remembered
 from kernel.tiling import Tiling
-from socs.isa import Pipe
 from socs.spec import Soc
 
 if TYPE_CHECKING:
@@ -25,19 +24,6 @@ class Assumed:
     key: str
     ref: str
     note: str
-
-
-@dataclass(frozen=True, slots=True)
-class PipeRow:
-    """Cycles of one pipe of the cores ``first_block`` .. ``first_block + blocks - 1``."""
-
-    first_block: int
-    blocks: int
-    pipe: Pipe
-    busy_cycles: int
-    waiting_cycles: dict[str, int]
-    done_cycles: int
-    instructions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,32 +112,8 @@ class Result:
         }
 
 
-def pipe_rows(timeline: Timeline) -> tuple[PipeRow, ...]:
-    """The sums of a timeline, one row per core group and pipe."""
-    rows = []
-    for core in timeline.cores:
-        for pipe, totals in core.pipes.items():
-            waiting: dict[str, int] = {}
-            for (reason, detail), cycles in sorted(totals.cycles.items()):
-                if reason in (Reason.EXECUTE, Reason.DONE):
-                    continue
-                name = f"{reason}:{detail}" if reason is Reason.FLAG else str(reason)
-                waiting[name] = waiting.get(name, 0) + cycles
-            rows.append(
-                PipeRow(
-                    core.first_block,
-                    core.blocks,
-                    pipe,
-                    totals.of(Reason.EXECUTE),
-                    waiting,
-                    totals.of(Reason.DONE),
-                    totals.instructions,
-                )
-            )
-    return tuple(rows)
-
-
-def assumed_numbers(soc: Soc, used: Iterable[str]) -> tuple[Assumed, ...]:
+@remembered(256)
+def assumed_numbers(soc: Soc, used: frozenset[str]) -> tuple[Assumed, ...]:
     """Those of the numbers used that are marked ``assumed``, by key."""
     found: dict[str, Assumed] = {}
     for key in soc.assumed(set(used)):

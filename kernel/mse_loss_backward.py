@@ -99,6 +99,8 @@ def check_shapes(
             raise AtlasError(
                 f"{name} has {len(shape)} dimensions: at most {MAX_RANK} are allowed", status=PARAM_INVALID
             )
+    if out is None and tuple(grad_output) == tuple(self) == tuple(target):
+        return tuple(self)
     try:
         joined = np.broadcast_shapes(tuple(grad_output), tuple(self))
     except ValueError:
@@ -128,12 +130,12 @@ def coefficient(shape: Sequence[int], reduction: Reduction, kernel: str = "mse_l
     return registry.find(kernel).mean(shape) if reduction is Reduction.MEAN else PLAIN
 
 
+@remembered(64)
 def plan(soc: Soc, **call: Any) -> Plan:
     """:func:`decide`, recorded and verified: ``AtlasError`` for what cannot run."""
     return decide(soc, **call).checked()
 
 
-@remembered(64)
 def decide(
     soc: Soc,
     *,

@@ -82,10 +82,12 @@ class Operator:
     reads: bool = True
     writes: bool = True
     kernels: tuple[str, ...] = ()
+    planned: Callable[[Soc, Request], Plan] | None = None
+    """What :meth:`plan` does where plans of equal calls are kept."""
 
     def plan(self, soc: Soc, request: Request) -> Plan:
         """What a call comes to, recorded and verified: ``AtlasError`` for what cannot run."""
-        return self.decide(soc, request).checked()
+        return self.decide(soc, request).checked() if self.planned is None else self.planned(soc, request)
 
     def kernel(self, kind: str) -> str:
         """The name of the kernel of a kind (``triton``, ``ascendc``, ...); ``AtlasError`` without one."""
@@ -110,20 +112,23 @@ def find(name: str) -> Operator:
     return known
 
 
-def _mse_loss_backward(soc: Soc, request: Request) -> Plan:
-    shapes, dtypes = request.shapes, request.dtypes
-    dtype = mse_loss_backward.check_dtypes(soc, dtypes["grad_output"], dtypes["self"], dtypes["target"])
-    return mse_loss_backward.decide(
-        soc,
-        shape=shapes["self"],
-        dtype=dtype,
-        reduction=Reduction.parse(request.reduction),
-        grad_shape=shapes["grad_output"],
-        target_shape=shapes["target"],
-        kernel=request.kernel,
-        options=request.options,
-        release=request.release,
-    )
+def _mse_loss_backward(decide: Callable[..., Plan]) -> Callable[[Soc, Request], Plan]:
+    def decided(soc: Soc, request: Request) -> Plan:
+        shapes, dtypes = request.shapes, request.dtypes
+        dtype = mse_loss_backward.check_dtypes(soc, dtypes["grad_output"], dtypes["self"], dtypes["target"])
+        return decide(
+            soc,
+            shape=shapes["self"],
+            dtype=dtype,
+            reduction=Reduction.parse(request.reduction),
+            grad_shape=shapes["grad_output"],
+            target_shape=shapes["target"],
+            kernel=request.kernel,
+            options=request.options,
+            release=request.release,
+        )
+
+    return decided
 
 
 def _elementwise(operator: Elementwise) -> Callable[[Soc, Request], Plan]:
@@ -268,10 +273,11 @@ OPERATORS: dict[str, Operator] = {
         mse_loss_backward.OPERATOR,
         mse_loss_backward.TENSORS,
         "self",
-        _mse_loss_backward,
+        _mse_loss_backward(mse_loss_backward.decide),
         ("MseLossGrad", "MseLossGradV2"),
         reduces=True,
         kernels=tuple(registry.KERNELS),
+        planned=_mse_loss_backward(mse_loss_backward.plan),
     )
 } | {
     operator.name: Operator(

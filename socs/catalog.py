@@ -126,6 +126,7 @@ def _normal(text: str) -> str:
     return " ".join(text.casefold().split()).removeprefix("atlas ")
 
 
+@lru_cache(maxsize=256)
 def _find(asked: str) -> str:
     """The CANN name of the chip that a name or product means."""
     by_case = {name.casefold(): name for name in names()}

@@ -6,7 +6,7 @@ import numpy as np
 
 from emulator.accuracy import accuracy_of
 from emulator.backend import Call
-from emulator.result import Result, assumed_numbers, assumed_of_kernel, pipe_rows
+from emulator.result import Result, assumed_numbers, assumed_of_kernel
 from kernel.interpret import CARRIERS
 from socs.errors import AtlasError
 
@@ -50,8 +50,7 @@ def _answer(call: Call) -> Result:
         from emulator.device.engines import time_plan
 
         timed = time_plan(plan, l2=call.l2, engine=call.engine, without=call.without)
-    timeline = timed.timeline if timed else None
-    cycles = timeline.cycles if timeline else 0
+    cycles = timed.counted.cycles if timed else 0
     return Result(
         operator=plan.operator,
         backend="emulated",
@@ -68,17 +67,17 @@ def _answer(call: Call) -> Result:
         cycles=cycles,
         time_us=cycles / soc.clock_hz * 1e6,
         bounds=timed.bounds if timed else None,
-        pipes=pipe_rows(timeline) if timeline else (),
-        launch_cycles=timeline.launch_cycles if timeline else 0,
+        pipes=timed.counted.rows() if timed else (),
+        launch_cycles=timed.counted.launch_cycles if timed else 0,
         bytes_read=sketch.bytes_read if sketch else 0,
         bytes_written=sketch.bytes_written if sketch else 0,
         assumed=(
-            *assumed_numbers(soc, timed.used if timed else ()),
+            *assumed_numbers(soc, timed.used if timed else frozenset()),
             *assumed_of_kernel(plan.kernel, plan.assumed),
         ),
         accuracy=accuracy_of(plan, call.l2, cycles / soc.clock_hz * 1e6, whole=not call.without),
         warnings=plan.warnings_with(()) if timed and timed.clean else plan.warnings,
-        timeline=timeline if timed and timed.engine == "simpy" else None,
+        timeline=timed.timeline if timed and timed.engine == "simpy" else None,
         engine=timed.engine if timed else None,
         without=tuple(sorted(call.without)),
         output=call.out,

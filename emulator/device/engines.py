@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from socs.errors import AtlasError
 
 if TYPE_CHECKING:
     from emulator.device.bound import Bounds
-    from emulator.device.timeline import Timeline
+    from emulator.device.fast.run import Outcome
+    from emulator.device.timeline import PipeRow, Timeline
     from kernel.plan import Plan, Sketch
     from kernel.program import Launch
     from socs.spec import Soc
@@ -21,16 +23,34 @@ ENGINES = ("simpy", "fast")
 """``simpy`` is the reference and keeps every span; ``fast`` is compiled and keeps their sums."""
 
 
-@dataclass(frozen=True, slots=True)
+class Counted(Protocol):
+    """What an engine has to tell."""
+
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def launch_cycles(self) -> int: ...
+    def rows(self) -> tuple[PipeRow, ...]: ...
+
+
+@dataclass(frozen=True)
 class Timed:
     """The time of a launch. ``used``: dotted keys of the chip's numbers that went into it. ``engine``: which
     one counted. ``clean``: its programs are known to be in order without having been recorded."""
 
-    timeline: Timeline
+    counted: Counted
     bounds: Bounds
     used: frozenset[str]
     engine: str
     clean: bool = False
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """All that was counted; with its spans by ``simpy``."""
+        from emulator.device.timeline import Timeline
+
+        told = self.counted
+        return told if isinstance(told, Timeline) else cast("Outcome", told).timeline()
 
 
 def time_plan(
@@ -102,20 +122,20 @@ def _by_template(sketch: Sketch, soc: Soc, l2: str) -> Timed | None:
         sheet = TEMPLATES.sheet(sketch, soc, conditions.residency)
         if sheet.table is None:
             return None
-        timeline, limits = run(sheet.table, conditions)
+        outcome = run(sheet.table, conditions)
     except NotForThisEngine:
         return None
-    return Timed(timeline, limits, sheet.used | conditions.used, "fast", clean=True)
+    return Timed(outcome, outcome.bounds, sheet.used | conditions.used, "fast", clean=True)
 
 
 def _compiled(launch: Launch, soc: Soc, l2: str) -> Timed | None:
     from emulator.device.fast.run import NotForThisEngine, simulate
 
     try:
-        timeline, limits, conditions = simulate(launch, soc, l2=l2)
+        outcome, conditions = simulate(launch, soc, l2=l2)
     except NotForThisEngine:
         return None
-    return Timed(timeline, limits, frozenset(conditions.used), "fast")
+    return Timed(outcome, outcome.bounds, frozenset(conditions.used), "fast")
 
 
 def _by_simpy(launch: Launch, soc: Soc, l2: str) -> Timed:

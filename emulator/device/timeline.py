@@ -88,6 +88,19 @@ class CoreTimeline:
     pipes: dict[Pipe, PipeTotals]
 
 
+@dataclass(frozen=True, slots=True)
+class PipeRow:
+    """Cycles of one pipe of the cores ``first_block`` .. ``first_block + blocks - 1``."""
+
+    first_block: int
+    blocks: int
+    pipe: Pipe
+    busy_cycles: int
+    waiting_cycles: dict[str, int]
+    done_cycles: int
+    instructions: int
+
+
 SPAN_LIMIT = 400_000
 """Spans kept; sums go on beyond it."""
 
@@ -120,8 +133,8 @@ class Timeline:
     repeats: list[Repeat] = field(default_factory=list)
     simulated_instructions: int = 0
     truncated: bool = False
-    _written: list[Any] = field(default_factory=list)
-    _spans: list[Span] = field(default_factory=list)
+    _written: list[Any] = field(default_factory=list, repr=False)
+    _spans: list[Span] = field(default_factory=list, repr=False)
 
     @property
     def write(self) -> Callable[[Written], None]:
@@ -148,6 +161,10 @@ class Timeline:
         ]
         return self._spans
 
+    def rows(self) -> tuple[PipeRow, ...]:
+        """The sums of all pipes."""
+        return tuple(_row(core, pipe, totals) for core in self.cores for pipe, totals in core.pipes.items())
+
     @property
     def skipped_cycles(self) -> int:
         return sum(r.times * r.cycles for r in self.repeats)
@@ -166,3 +183,13 @@ class Timeline:
                     yield span._replace(
                         start=span.start + shift, end=span.end + shift, tile=span.tile + tiles
                     )
+
+
+def _row(core: CoreTimeline, pipe: Pipe, totals: PipeTotals) -> PipeRow:
+    waiting: dict[str, int] = {}
+    for (reason, detail), cycles in sorted(totals.cycles.items()):
+        if reason not in (Reason.EXECUTE, Reason.DONE):
+            name = f"{reason}:{detail}" if reason is Reason.FLAG else str(reason)
+            waiting[name] = waiting.get(name, 0) + cycles
+    busy, done = totals.of(Reason.EXECUTE), totals.of(Reason.DONE)
+    return PipeRow(core.first_block, core.blocks, pipe, busy, waiting, done, totals.instructions)

@@ -10,9 +10,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from emulator.device.timeline import REASON_TEXT, Reason
+from emulator.device.timeline import REASON_TEXT, PipeRow, Reason
 from emulator.report.console import Whole
-from emulator.result import PipeRow, Result
+from emulator.result import Result
 from kernel.tiling import Tiling
 from socs.isa import Pipe
 

@@ -25,6 +25,7 @@ _SET_FLAG, _WAIT_FLAG = 1, 2
 _FIRST, _LAST, _TRIPS, _STARTS = range(4)
 # Columns of a group: its segments from _BEGIN to _END (exclusive), its blocks, its flags.
 _BEGIN, _END, _COUNT, _FLAGS = range(4)
+BLOCKS = _COUNT
 
 # Columns of a flow.
 _WEIGHT, _MOST, _OF_HBM, _STORES, _FOUND = range(5)
@@ -40,8 +41,9 @@ LIMITS, SERIAL = 7, 11
 """Places in ``out``; the stuck ones are -1 where there is none, a limit for each pipe."""
 OUT = 12
 
-FINISHED, DEADLOCK, RAISED_TWICE, TOO_LARGE = range(4)
-"""Values of ``out[STATUS]``."""
+FINISHED, DEADLOCK, RAISED_TWICE, TOO_LARGE, AHEAD = range(5)
+"""Values of ``out[STATUS]``. ``AHEAD``: a flag has two raises to come, which only SimPy's engine keeps."""
+_TWICE_AHEAD = 1 << 32
 
 EXECUTE, DRAIN, LAUNCH, ISSUE, MEMORY, QUEUE = range(6)
 """Reasons by place; ``QUEUE + pipe - 1``: the scalar pipe's wait for room in that pipe's queue."""
@@ -49,6 +51,8 @@ REASONS = 8
 
 # A pipe's stretch of w. _SINCE: to where its cycles are booked. _RETIRES: when all its results are written.
 _DOING, _UNTIL, _THEN, _ROW, _SEGMENT, _TRIP, _QUEUED, _SINCE, _RETIRES, _BEGAN, _LEFT, _RATE = range(12)
+_AHEAD = _RETIRES
+"""S has no results: there it is when the next flag will be raised that is known to be, or 0."""
 DONE_AT = _SINCE
 INSTRUCTIONS = 12
 CYCLES = 13
@@ -137,13 +141,12 @@ def _take(w: Int, me: int, now: int, flag: int, flags: int, cycles: int) -> bool
 @njit(cache=True, nogil=True)
 def _scalar(
     w: Int, base: int, now: int, rows: Int, segments: Int, end: int, flags: int, depth: int, skip: int
-) -> bool:
+) -> None:
     """S as far as it comes at ``now``: it walks the program and hands each instruction to its pipe."""
     me = base  # the first pipe of the group
     doing = w[me + _DOING]
     if doing in (_AT_TRIP, _DONE) or (doing == _BUSY and w[me + _UNTIL] > now):
-        return False
-    moved = False
+        return
     while True:
         row = w[me + _ROW]
         waits = rows[row, _KIND] == _WAIT_FLAG and rows[row, _PIPE] == _S
@@ -151,7 +154,7 @@ def _scalar(
             if doing == _READY:
                 w[me + INSTRUCTIONS] += 1
             if not _take(w, me, now, base + FLAGS_FROM + rows[row, _FLAG], flags, rows[row, _CYCLES]):
-                return moved
+                return
         elif doing == _READY:
             if rows[row, _PIPE] != _S:
                 _book(w, me, now, 0, rows[row, _ISSUE], _PUSH)
@@ -164,7 +167,7 @@ def _scalar(
                 target = base + PIPE_WIDTH * rows[row, _PIPE]
                 if w[target + _QUEUED] >= depth:
                     w[me + _DOING] = _AT_QUEUE
-                    return moved
+                    return
                 w[me + CYCLES + QUEUE - 1 + rows[row, _PIPE]] += now - w[me + _SINCE]
                 w[me + _SINCE] = now
                 w[target + _QUEUED] += 1
@@ -180,52 +183,50 @@ def _scalar(
                     segment += 1
                     if segment == end:
                         w[me + _DOING] = _DONE
-                        return True
+                        return
                     w[me + _SEGMENT], w[me + _TRIP] = segment, 0
                 row = segments[segment, _FIRST]
                 if skip and segments[segment, _TRIPS] - w[me + _TRIP] > 2:
                     w[me + _DOING] = _AT_TRIP
             w[me + _ROW] = row
-        moved = True
         doing = w[me + _DOING]
         if doing == _AT_TRIP or (doing == _BUSY and w[me + _UNTIL] > now):
-            return moved
+            return
 
 
 @njit(cache=True, nogil=True)
 def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flags: int) -> bool:
-    """MTE2, V or MTE3 as far as it comes at ``now``."""
+    """MTE2, V or MTE3 as far as it comes at ``now``. Whether a pipe before it may go on because of that."""
     me = base + PIPE_WIDTH * pipe
-    moved = False
+    wakes = False
     while True:
         doing = w[me + _DOING]
         row = w[me + _ROW]
         if doing == _AT_FLAG:
             if not _take(w, me, now, base + FLAGS_FROM + rows[row, _FLAG], flags, rows[row, _CYCLES]):
-                return moved
-            moved = True
+                return wakes
             continue
         if doing in (_SERVED, _DONE) or (doing == _BUSY and w[me + _UNTIL] > now):
-            return moved
+            return wakes
         if doing == _BUSY:
-            moved = True
             if w[me + _THEN] == _RAISE:
                 w[base + FLAGS_FROM + rows[row, _FLAG]] += 1
+                wakes = True
             w[me + _DOING], w[me + _THEN] = _IDLE, _NOTHING
         left = max(0, w[me + _RETIRES] - now)
         if not w[me + _QUEUED]:
             if w[base + _DOING] != _DONE:
-                return moved
+                return wakes
             w[me + CYCLES + ISSUE] += now - w[me + _SINCE]
             w[me + CYCLES + DRAIN] += left
             w[me + _SINCE] = now + left
             w[me + _DOING] = _DONE
-            return True
+            return wakes
         w[me + CYCLES + ISSUE] += now - w[me + _SINCE]
         w[me + _SINCE] = now
         w[me + _QUEUED] -= 1
         w[me + INSTRUCTIONS] += 1
-        moved = True
+        wakes = wakes or w[base + _DOING] == _AT_QUEUE
         # The pipe's next row: in this trip, in the next one, or in the next segment that has one.
         after = rows[row, _AFTER] if row >= 0 else -1
         if after < 0:
@@ -242,8 +243,9 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
         if kind == _SET_FLAG and pipe != _V and left:
             # The pipe goes on; the flag is raised when the data are there.
             flag = base + FLAGS_FROM + rows[row, _FLAG]
-            w[flag] += 2 * int(w[flag + 2 * flags] != 0)  # raised twice
-            w[flag + 2 * flags] = now + left + rows[row, _CYCLES]
+            w[flag] += _TWICE_AHEAD * int(w[flag + 2 * flags] != 0)
+            raised = w[flag + 2 * flags] = now + left + rows[row, _CYCLES]
+            w[base + _AHEAD] = raised if not w[base + _AHEAD] else min(raised, w[base + _AHEAD])
             _book(w, me, now, 0, rows[row, _CYCLES], _NOTHING)
         elif kind == _SET_FLAG:
             _book(w, me, now, left, rows[row, _CYCLES], _RAISE)
@@ -257,6 +259,32 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
         else:
             w[me + _DOING], w[me + _BEGAN] = _SERVED, now
             w[me + _LEFT], w[me + _RATE] = rows[row, _GRAINS], 0
+
+
+@njit(cache=True, nogil=True)
+def _may_go_on(w: Int, base: int, me: int, now: int, rows: Int) -> bool:
+    """Whether it is worth asking a pipe; most are busy."""
+    doing = w[me + _DOING]
+    if doing == _BUSY:
+        return bool(w[me + _UNTIL] <= now)
+    if doing == _AT_FLAG:
+        return bool(w[base + FLAGS_FROM + rows[w[me + _ROW], _FLAG]])
+    if doing == _IDLE:
+        return bool(w[me + _QUEUED] or w[base + _DOING] == _DONE)
+    return bool(doing in (_AT_QUEUE, _READY))
+
+
+@njit(cache=True, nogil=True)
+def _raise(w: Int, base: int, now: int, flags: int) -> None:
+    """Raise the flags whose transfers have ended by now."""
+    w[base + _AHEAD] = 0
+    for flag in range(base + FLAGS_FROM, base + FLAGS_FROM + flags):
+        raised = w[flag + 2 * flags]
+        if raised and raised <= now:
+            w[flag] += 1
+            w[flag + 2 * flags] = 0
+        elif raised and (not w[base + _AHEAD] or raised < w[base + _AHEAD]):
+            w[base + _AHEAD] = raised
 
 
 @njit(cache=True, nogil=True)
@@ -350,7 +378,7 @@ def _probe(
                 probe[place + 4] = w[me + _LEFT] - (now - served_to) * w[me + _RATE]
             else:
                 probe[place + 4] = 0
-            probe[place + 6] = max(0, w[me + _RETIRES] - now)
+            probe[place + 6] = 0 if pipe == _S else max(0, w[me + _RETIRES] - now)
             # How far it is behind, or how far it has come in a loop that S has left.
             behind = w[me + _TRIP]
             if w[me + _SEGMENT] == w[base + _SEGMENT]:
@@ -395,7 +423,8 @@ def _skip(before: Int, w: Int, stretch: int, flags: int, times: int, shift: int,
             if w[me + _SINCE] != before[me + _SINCE]:
                 w[me + _SINCE] += shift
             w[me + _UNTIL] += shift
-            w[me + _RETIRES] += shift
+            if pipe != _S or w[me + _AHEAD]:
+                w[me + _RETIRES] += shift
             w[me + _BEGAN] += shift
             out[SIMULATED] -= times * (w[me + INSTRUCTIONS] - before[me + INSTRUCTIONS])
             for place in range(me + INSTRUCTIONS, me + PIPE_WIDTH):
@@ -510,23 +539,22 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
             if due[group] > now:
                 continue
             base = group * stretch
-            for flag in range(base + FLAGS_FROM, base + FLAGS_FROM + flags):
-                if 0 < w[flag + 2 * flags] <= now:
-                    w[flag] += 1
-                    w[flag + 2 * flags] = 0
-            moved = True
-            while moved:
-                moved = _scalar(w, base, now, rows, segments, groups[group, _END], flags, depth, skip)
+            if 0 < w[base + _AHEAD] <= now:
+                _raise(w, base, now, flags)
+            again = True
+            while again:
+                again = False
+                if _may_go_on(w, base, base, now, rows):
+                    _scalar(w, base, now, rows, segments, groups[group, _END], flags, depth, skip)
                 for pipe in range(1, 4):
-                    if _pipe(w, base, pipe, now, rows, segments, flags):
-                        moved = True
-            soonest = _NEVER
+                    if _may_go_on(w, base, base + PIPE_WIDTH * pipe, now, rows) and _pipe(
+                        w, base, pipe, now, rows, segments, flags
+                    ):
+                        again = True
+            soonest = w[base + _AHEAD] if w[base + _AHEAD] else _NEVER
             for pipe in range(4):
                 if w[base + PIPE_WIDTH * pipe + _DOING] == _BUSY:
                     soonest = min(soonest, w[base + PIPE_WIDTH * pipe + _UNTIL])
-            for flag in range(base + FLAGS_FROM + 2 * flags, base + FLAGS_FROM + 3 * flags):
-                if w[flag]:
-                    soonest = min(soonest, w[flag])
             due[group] = soonest
         # Rates change once per cycle, after everything of that cycle has happened.
         if through_at <= now or _any_new(w, stretch, many):
@@ -579,7 +607,8 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
         for group in range(many):
             for flag in range(groups[group, _FLAGS]):
                 if w[group * stretch + FLAGS_FROM + flag] > 1:
-                    out[STATUS], out[TOTAL] = RAISED_TWICE, now
+                    twice = w[group * stretch + FLAGS_FROM + flag] < _TWICE_AHEAD
+                    out[STATUS], out[TOTAL] = RAISED_TWICE if twice else AHEAD, now
                     out[STUCK_GROUP], out[STUCK_FLAG] = group, flag
                     return
         soonest = through_at

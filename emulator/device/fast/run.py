@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,16 @@ from emulator.device.bound import Bounds, Moved, assembled, moved_by
 from emulator.device.conditions import Conditions
 from emulator.device.fast import engine
 from emulator.device.lower import PIPES, Irregular, Lowered, Row, lower
-from emulator.device.timeline import CoreTimeline, PipeTotals, Reason, Timeline
-from kernel.program import Flag, Launch
+from emulator.device.timeline import CoreTimeline, PipeRow, PipeTotals, Reason, Timeline
+from kernel.program import Launch
 from socs.errors import AtlasError
+from socs.isa import Pipe
 from socs.spec import Soc
 
 Int = NDArray[np.int64]
 Cells = tuple[int, ...]
+Named = tuple[int, str, str]
+"""A flag as the place of the pipe that waits for it, its name, and that of the wait."""
 
 
 class NotForThisEngine(AtlasError):
@@ -29,21 +33,22 @@ class NotForThisEngine(AtlasError):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A launch as the compiled engine takes it. ``first_blocks``, ``flags``: of each group; ``moved``: what
-    all transfers together take of the memories (:func:`emulator.device.bound.assembled`)."""
+    """A launch as the compiled engine takes it.
+
+    ``first_blocks`` and ``flags``: of each group. ``moved``: what all transfers together take of the
+    memories (:func:`emulator.device.bound.assembled`).
+    """
 
     rows: Int
     segments: Int
     groups: Int
     first_blocks: Sequence[int]
-    flags: Sequence[Sequence[Flag]]
+    flags: Sequence[Sequence[Named]]
     moved: Moved
 
 
-def simulate(
-    launch: Launch, soc: Soc, *, l2: str = "cold", skip: bool = True
-) -> tuple[Timeline, Bounds, Conditions]:
-    """The timeline of ``launch`` on ``soc`` without its spans, its bounds, and what decided them.
+def simulate(launch: Launch, soc: Soc, *, l2: str = "cold", skip: bool = True) -> tuple[Outcome, Conditions]:
+    """What becomes of ``launch`` on ``soc``, and what decided it.
 
     Arguments, cycles, sums and errors as of :func:`emulator.device.device.simulate`. Raises
     ``NotForThisEngine`` for the few launches that only SimPy's engine can count.
@@ -55,10 +60,18 @@ def simulate(
         raise NotForThisEngine(str(error)) from None
     rows, segments, groups = cells(lowered)
     first_blocks = [blocks.first_block for blocks in launch.blocks]
-    flags = [group.flags for group in lowered.groups]
-    table = Table(array(rows), array(segments), array(groups), first_blocks, flags, moved_by(lowered))
-    timeline, limits = run(table, conditions, skip=skip)
-    return timeline, limits, conditions
+    table = Table(
+        array(rows), array(segments), array(groups), first_blocks, flags_of(lowered), moved_by(lowered)
+    )
+    return run(table, conditions, skip=skip), conditions
+
+
+def flags_of(lowered: Lowered) -> list[list[Named]]:
+    """Of each group its flags, by number."""
+    return [
+        [(PIPES.index(flag.target), str(flag), f"{Reason.FLAG}:{flag}") for flag in group.flags]
+        for group in lowered.groups
+    ]
 
 
 def cells(lowered: Lowered) -> tuple[list[Cells], list[Cells], list[Cells]]:
@@ -97,42 +110,105 @@ def array(numbers: Sequence[Cells] | Sequence[int]) -> Int:
         raise NotForThisEngine("a number does not fit into 64 bits") from None
 
 
-def run(table: Table, conditions: Conditions, *, skip: bool = True) -> tuple[Timeline, Bounds]:
+def run(table: Table, conditions: Conditions, *, skip: bool = True) -> Outcome:
     """Simulate a table."""
     many = len(table.flags)
     stretch = engine.FLAGS_FROM + 3 * max(map(len, table.flags))
     w, out = np.zeros(many * stretch, np.int64), np.zeros(engine.OUT, np.int64)
     engine.run(table.rows, table.segments, table.groups, _numbers(conditions, skip), w, out)
     report = out.tolist()
-    _check(report, table)
-    total = report[engine.TOTAL]
-    timeline = Timeline(total, conditions.launch_cycles, simulated_instructions=report[engine.SIMULATED])
-    for group, flags in enumerate(table.flags):
-        own = w[group * stretch : (group + 1) * stretch].tolist()
-        pipes = {pipe: _totals(own, place, total) for place, pipe in enumerate(PIPES)}
-        for number, flag in enumerate(flags, start=engine.FLAGS_FROM + (stretch - engine.FLAGS_FROM) // 3):
-            if own[number]:
-                pipes[flag.target].cycles[Reason.FLAG, str(flag)] = own[number]
-        end = max(own[engine.PIPE_WIDTH * place + engine.DONE_AT] for place in range(len(PIPES)))
-        timeline.cores.append(
-            CoreTimeline(group, table.first_blocks[group], int(table.groups[group, 2]), end, pipes)
-        )
-    pipe_limits, serial = report[engine.LIMITS : engine.SERIAL], report[engine.SERIAL]
-    return timeline, assembled(pipe_limits, serial, table.moved, conditions)
+    if report[engine.STATUS] != engine.FINISHED:
+        _refuse(report, w.tolist(), stretch, table)
+    return Outcome(table, conditions, report, w.tolist(), stretch)
 
 
-def _totals(own: list[int], place: int, total: int) -> PipeTotals:
-    """Cycles of a pipe by reason, but the flags'. ``own``: its group's stretch of the engine's array."""
-    first = engine.PIPE_WIDTH * place
-    cycles: Counter[tuple[Reason, str]] = Counter()
-    for reason, key in _KEYS:
-        if own[first + engine.CYCLES + reason]:
-            cycles[key] = own[first + engine.CYCLES + reason]
-    if total > own[first + engine.DONE_AT]:
-        cycles[Reason.DONE, ""] = total - own[first + engine.DONE_AT]
-    return PipeTotals(cycles, own[first + engine.INSTRUCTIONS])
+class Outcome:
+    """What the engine has found, told when it is asked for."""
+
+    def __init__(
+        self, table: Table, conditions: Conditions, report: list[int], w: list[int], stretch: int
+    ) -> None:
+        self.cycles = report[engine.TOTAL]
+        self.launch_cycles = conditions.launch_cycles
+        self._table = table
+        self._conditions = conditions
+        self._report = report
+        self._w = w
+        self._stretch = stretch
+
+    @property
+    def bounds(self) -> Bounds:
+        pipes, serial = self._report[engine.LIMITS : engine.SERIAL], self._report[engine.SERIAL]
+        return assembled(pipes, serial, self._table.moved, self._conditions)
+
+    def rows(self) -> tuple[PipeRow, ...]:
+        """The sums of all pipes: those of :meth:`timeline`, at a fraction of its cost."""
+        rows = []
+        w, total = self._w, self.cycles
+        for group, first in enumerate(self._table.first_blocks):
+            blocks, waits = int(self._table.groups[group, engine.BLOCKS]), self._waits(group)
+            own = group * self._stretch
+            for pipe, waited in zip(PIPES, waits, strict=True):
+                waiting = {name: cycles for _, name, cycles in waited}
+                cycles = own + engine.CYCLES
+                for name, reason in _WAITS:
+                    if w[cycles + reason]:
+                        waiting[name] = w[cycles + reason]
+                if pipe is Pipe.S and any(w[cycles + engine.QUEUE : cycles + engine.REASONS]):
+                    waiting[_QUEUE] = sum(w[cycles + engine.QUEUE : cycles + engine.REASONS])
+                busy = w[cycles + engine.EXECUTE] + w[cycles + engine.DRAIN]
+                done = total - w[own + engine.DONE_AT]
+                rows.append(PipeRow(first, blocks, pipe, busy, waiting, done, w[own + engine.INSTRUCTIONS]))
+                own += engine.PIPE_WIDTH
+        return tuple(rows)
+
+    def timeline(self) -> Timeline:
+        """Everything but the spans."""
+        simulated = self._report[engine.SIMULATED]
+        timeline = Timeline(self.cycles, self.launch_cycles, simulated_instructions=simulated)
+        counts = self._table.groups[:, engine.BLOCKS].tolist()
+        for group, (first, blocks) in enumerate(zip(self._table.first_blocks, counts, strict=True)):
+            waits = self._waits(group)
+            pipes = {}
+            for place, pipe in enumerate(PIPES):
+                own = self._own(group, place)
+                cycles = Counter({key: own[engine.CYCLES + r] for r, key in _KEYS if own[engine.CYCLES + r]})
+                cycles |= {(Reason.FLAG, flag): waited for flag, _, waited in waits[place]}
+                if self.cycles > own[engine.DONE_AT]:
+                    cycles[Reason.DONE, ""] = self.cycles - own[engine.DONE_AT]
+                pipes[pipe] = PipeTotals(cycles, own[engine.INSTRUCTIONS])
+            end = max(self._own(group, place)[engine.DONE_AT] for place in range(len(PIPES)))
+            timeline.cores.append(CoreTimeline(group, first, blocks, end, pipes))
+        return timeline
+
+    def _own(self, group: int, pipe: int) -> list[int]:
+        """A pipe's stretch of the engine's array."""
+        start = group * self._stretch + pipe * engine.PIPE_WIDTH
+        return self._w[start : start + engine.PIPE_WIDTH]
+
+    def _waits(self, group: int) -> list[list[tuple[str, str, int]]]:
+        """Of each pipe, for which flags it waited how long: (flag, name of the wait, cycles)."""
+        found: list[list[tuple[str, str, int]]] = [[] for _ in PIPES]
+        flags = self._table.flags[group]
+        many = (self._stretch - engine.FLAGS_FROM) // 3
+        start = group * self._stretch + engine.FLAGS_FROM + many
+        for (pipe, flag, name), cycles in zip(flags, self._w[start : start + len(flags)], strict=True):
+            if cycles:
+                found[pipe].append((flag, name, cycles))
+        for waits in found:
+            waits.sort()
+        return found
 
 
+_WAITS = tuple(
+    (str(reason), place)
+    for reason, place in (
+        (Reason.ISSUE, engine.ISSUE),
+        (Reason.LAUNCH, engine.LAUNCH),
+        (Reason.MEMORY, engine.MEMORY),
+    )
+)
+_QUEUE = str(Reason.QUEUE)
 _KEYS = (
     (engine.EXECUTE, (Reason.EXECUTE, "")),
     (engine.DRAIN, (Reason.EXECUTE, "drain")),
@@ -143,19 +219,20 @@ _KEYS = (
 )
 
 
-def _check(report: list[int], table: Table) -> None:
+def _refuse(report: list[int], w: list[int], stretch: int, table: Table) -> NoReturn:
     status, cycle, group = report[engine.STATUS], report[engine.TOTAL], report[engine.STUCK_GROUP]
-    if status == engine.FINISHED:
-        return
     if status == engine.TOO_LARGE:
         raise NotForThisEngine("sums over this launch may not fit into 64 bits")
-    place = report[engine.STUCK_FLAG]
-    flag = table.flags[group][place] if place >= 0 else None
+    if status == engine.AHEAD:
+        raise NotForThisEngine("a flag is raised again while transfers that raise it have yet to end")
+    names = [name for _, name, _ in table.flags[group]]
     if status == engine.RAISED_TWICE:
-        raise AtlasError(f"flag {flag} is raised twice before a wait (cycle {cycle})")
-    stuck = "no pipe can go on"
-    if flag is not None:
-        stuck = f"pipe {PIPES[report[engine.STUCK_PIPE]]} waits for flag {flag}"
+        first = group * stretch + engine.FLAGS_FROM
+        twice = min(name for number, name in enumerate(names) if w[first + number] > 1)
+        raise AtlasError(f"flag {twice} is raised twice before a wait (cycle {cycle})")
+    stuck, place = "no pipe can go on", report[engine.STUCK_FLAG]
+    if place >= 0:
+        stuck = f"pipe {PIPES[report[engine.STUCK_PIPE]]} waits for flag {names[place]}"
     raise AtlasError(f"deadlock at cycle {cycle}, core group {group}: {stuck}")
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from emulator.device.bound import moved_by
 from emulator.device.costs import Costs
 from emulator.device.fast.chip import TracedSoc, numbers_of
-from emulator.device.fast.run import Cells, Int, NotForThisEngine, Table, array, cells
+from emulator.device.fast.run import Cells, Int, NotForThisEngine, Table, array, cells, flags_of
 from emulator.device.lower import Irregular, Lowered, lower
 from emulator.device.memory import Residency
 from kernel.core import Tiles
@@ -64,20 +64,31 @@ class Templates:
         numbers += (where.load_hbm, where.store_hbm, where.load_traffic, where.store_traffic)
         with self._lock:
             known = list(self._kinds.get(kind, ()))
-        for template in known:
+        for place, template in enumerate(known):
             found = template.sheet(sketch, numbers, soc)
             if found is not None:
+                template.used += 1
+                if place and template.used > known[place - 1].used:
+                    self._prefer(kind, template)
                 return found
         template = Template(sketch, numbers, soc)
         found = template.sheet(sketch, numbers, soc)
         assert found is not None, "a launch fulfils the conditions that it has set"
         with self._lock:
             self.made += 1
-            self._kinds.setdefault(kind, []).insert(0, template)
+            self._kinds.setdefault(kind, []).append(template)
             self._kinds.move_to_end(kind)
             while sum(map(len, self._kinds.values())) > KEPT:
                 self._kinds.popitem(last=False)
         return found
+
+    def _prefer(self, kind: object, template: Template) -> None:
+        """Try this one a little earlier."""
+        with self._lock:
+            kept = self._kinds.get(kind, [])
+            place = kept.index(template) if template in kept else 0
+            if place:
+                kept[place - 1 : place + 1] = [template, kept[place - 1]]
 
 
 class Template:
@@ -102,7 +113,8 @@ class Template:
             outputs = self._filled(lowered)
         # Text that a number has gone into tells nothing about a launch that is in order.
         assert not (self._clean and trace.leaked)
-        self._used = frozenset(used)
+        self.used = 0
+        self._keys = frozenset(used)
         self._paths, self._facts = chip.paths, chip.facts
         self._chip: tuple[Soc, tuple[int | float, ...] | None] | None = None
         self.replay = trace.replay(outputs)
@@ -118,19 +130,19 @@ class Template:
         if values is None:
             return None
         if not self._clean:
-            return Sheet(None, self._used)
+            return Sheet(None, self._keys)
         *moved, last = values[:3], values[3:]
         found = array(last)
         rows, segments, groups = [part.filled(found) for part in self._parts]
         first_blocks = [first for _, first, *_ in sketch.groups]
-        return Sheet(Table(rows, segments, groups, first_blocks, self._flags, moved[0]), self._used)
+        return Sheet(Table(rows, segments, groups, first_blocks, self._flags, moved[0]), self._keys)
 
     def _filled(self, lowered: Lowered) -> list[object]:
         """Outputs: the sums of :func:`moved_by`, which may be large, then all numbers of the table once."""
         outputs: list[object] = []
         places: dict[object, int] = {}
         self._parts = [_Part(part, outputs, places) for part in cells(lowered)]
-        self._flags = [group.flags for group in lowered.groups]
+        self._flags = flags_of(lowered)
         return [*moved_by(lowered), *outputs]
 
 

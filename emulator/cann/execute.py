@@ -56,7 +56,7 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How the program ended, and what it launched. ``problems``: calls whose time cannot be told, and why."""
+    """How the program ended, and what it launched. ``problems``: why the times of some calls are missing."""
 
     status: int
     launches: tuple[Launched, ...]
@@ -79,6 +79,8 @@ class Times:
 
     def of(self, call: Mapping[str, Any]) -> RouteTime | str:
         """The time of a call as the log describes it, or why there is none."""
+        if call["operator"] != "aclnnMseLossBackward":
+            return f"{call['operator']} is computed, but not timed"
         key = json.dumps({name: call[name] for name in ("kernel", "steps", "reduction", "tensors")})
         with self._lock:
             if key not in self._known:
@@ -201,7 +203,7 @@ def execute(
             clocks[stream] = start + found.time_us
         else:
             launches.append(Launched(call, None, start))
-            problems[f"launch {call['launch']}: {found}"] = None
+            problems[found] = None
     return Execution(status, tuple(launches), tuple(problems))
 
 
@@ -231,10 +233,12 @@ def op_summary(execution: Execution) -> str:
     writer.writerow(_COLUMNS)
     number = 0
     for launch in execution.launches:
+        if launch.time is None:
+            continue
         tensors = launch.call["tensors"]
         inputs = [tensors[name] for name in ("self", "target", "grad_output")]
         start = launch.start_us
-        for step in launch.time.steps if launch.time is not None else ():
+        for step in launch.time.steps:
             op_type = step.name.split("(")[0]
             read = inputs if op_type.startswith("Mse") else [tensors["out"]]
             if "(" in step.name:
@@ -270,11 +274,12 @@ def table(execution: Execution, soc: Soc) -> str:
     groups: dict[tuple[str, ...], list[Launched]] = {}
     for launch in execution.launches:
         tensors = launch.call["tensors"]
+        named = {name: tensor for name, tensor in tensors.items() if name != "out"}
         key = (
             launch.call["operator"],
-            "+".join(launch.call["steps"]),
-            " ".join(f"[{_dims(tensors[name])}]" for name in ("grad_output", "self", "target")),
-            tensors["self"]["dtype"],
+            "+".join(launch.call["steps"]) or "-",
+            " ".join(f"[{_dims(tensor)}]" for tensor in named.values()),
+            " ".join(dict.fromkeys(tensor["dtype"] for tensor in named.values())),
         )
         groups.setdefault(key, []).append(launch)
     lines = [f"atlas-emu: {len(execution.launches)} launches on {soc.name}"]
@@ -285,5 +290,5 @@ def table(execution: Execution, soc: Soc) -> str:
             f"  {len(found):>7} x {one:>12} = {total:>14.2f} us  {operator} ({steps}) {dtype} {shapes}"
         )
     lines.append(f"  predicted device time: {execution.device_us:.2f} us")
-    lines += [f"  no time for {problem}" for problem in execution.problems[:5]]
+    lines += [f"  not in it: {problem}" for problem in execution.problems[:5]]
     return "\n".join(lines) + "\n"

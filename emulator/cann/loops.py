@@ -23,6 +23,8 @@ from kernel import registry
 from kernel.codegen import Step, Walk, source_of
 from kernel.compile import available_threads, cache_dir
 from kernel.fuse import Fused, fuse
+from kernel.interpret import CARRIERS
+from kernel.mse_loss import squared
 from kernel.mse_loss_backward import Reduction, plan, supported_dtypes
 from kernel.surrounding import cast
 from socs.errors import AtlasError
@@ -74,6 +76,10 @@ class Loops:
     numerics: list[Numerics] = field(default_factory=list)
     mse: dict[tuple[int, int, int], dict[str, str]] = field(default_factory=dict)
     """(numerics, type, saturates): symbols by member."""
+    losses: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    """(numerics, type, saturates): the symbol of the squared differences, element by element."""
+    sums: dict[tuple[int, int], str] = field(default_factory=dict)
+    """(numerics, type): the symbol of their sum, in float32."""
     casts: dict[tuple[int, int, int, int], str] = field(default_factory=dict)
     """(numerics, from, to, saturates): the symbol."""
     means: dict[str, str] = field(default_factory=dict)
@@ -115,6 +121,10 @@ def _add_chip(loops: Loops, chip: Soc) -> None:
             usual = mode == chip.numerics.default_overflow_mode or fused in loops._known
             place = (row, TYPES.index(dtype), int(saturates))
             loops.mse[place] = _symbols(loops, fused, list(WALKS) if usual else ["strided"])
+            loss = squared(dtype, dtype, chip.numerics, saturate=saturates)
+            loops.losses[place] = _symbols(loops, loss, ["loss"])["loss"]
+            total = squared(dtype, DType.FLOAT32, chip.numerics, saturate=saturates)
+            loops.sums[row, TYPES.index(dtype)] = _symbols(loops, total, ["sum"])["sum"]
             for target in dtypes:
                 if target is not dtype:
                     launch = cast(chip, dtype, target, (32,))
@@ -153,8 +163,10 @@ def _symbols(loops: Loops, fused: Fused, members: Sequence[str]) -> dict[str, st
             known[member] = symbol = f"atlas_loop_{number}_{member}"
             if member in WALKS:
                 function = Function(symbol, "mse", _loop_source(fused, WALKS[member]))
+            elif member == "sum":
+                function = Function(symbol, "sum", _sum_source(fused))
             else:
-                function = Function(symbol, "cast", _cast_source(fused))
+                function = Function(symbol, member, _short_source(fused))
             loops.functions.append(function)
     return known
 
@@ -168,17 +180,50 @@ def _loop_source(fused: Fused, walk: Walk) -> str:
     )
 
 
-def _cast_source(fused: Fused) -> str:
-    """Consecutive elements are all that a cast meets: the element is the generated one, the loop is short."""
-    source = _loop_source(fused, Walk((_RUN, _RUN), streamed=False))
-    element = source.index("@njit(nogil=True)\ndef line(")
-    signature = re.search(r"^SIGNATURE = .*$", source, flags=re.MULTILINE)
-    assert signature is not None
+def _element_source(fused: Fused) -> tuple[str, str, list[str]]:
+    """The generated module up to its loops; the type of each tensor; the names of the inputs."""
+    source = _loop_source(fused, Walk((_RUN,) * len(fused.tensors), streamed=False))
+    arrays = ", ".join(
+        f"types.Array(types.{CARRIERS[dtype].__name__}, 1, 'C', readonly={name != fused.output})"
+        for name, dtype in fused.tensors
+    )
+    inputs = [f"t{place}" for place, (name, _) in enumerate(fused.tensors) if name != fused.output]
+    return source[: source.index("@njit(nogil=True)\ndef line(")], arrays, inputs
+
+
+def _short_source(fused: Fused) -> str:
+    """Where consecutive elements are all there is: the element is the generated one, the loop is short."""
+    head, arrays, inputs = _element_source(fused)
+    names = ", ".join([*inputs, f"t{len(inputs)}"])
+    values = ", ".join(f"{name}[low:high]" for name in inputs)
     return (
-        source[:element]
-        + f"{signature[0]}\ndef run(first, last, low, high, t0, t1, dims, strides, offsets):\n"
-        + "    source, target = t0[low:high], t1[low:high]\n"
-        + "    for i in range(target.size):\n        target[i] = element(source[i])\n"
+        f"{head}SIGNATURE = types.void(types.int64, types.int64, {arrays})\n"
+        f"def run(low, high, {names}):\n"
+        f"    out = t{len(inputs)}[low:high]\n"
+        f"    {', '.join(f'p{name}' for name in inputs)} = {values}\n"
+        "    for i in range(out.size):\n"
+        f"        out[i] = element({', '.join(f'p{name}[i]' for name in inputs)})\n"
+    )
+
+
+def _sum_source(fused: Fused) -> str:
+    """The sum of all elements: tiles by halves, tiles in order (:mod:`kernel.mse_loss`), times a factor."""
+    head, arrays, inputs = _element_source(fused)
+    arrays = ", ".join(re.findall(r"types\.Array\(.*?\)", arrays)[:-1])
+    values = ", ".join(f"{name}[begin + i]" for name in inputs)
+    return (
+        f"{head}from kernel.mse_loss import TILE, halved\n"
+        "multiply = vector.function('mul_float32')\n"
+        f"SIGNATURE = types.float32({arrays}, types.float32)\n"
+        f"def run({', '.join(inputs)}, factor):\n"
+        "    tile = np.empty(TILE, np.float32)\n"
+        "    total = np.float32(0.0)\n"
+        "    for begin in range(0, t0.size, TILE):\n"
+        "        width = min(TILE, t0.size - begin)\n"
+        "        for i in range(width):\n"
+        f"            tile[i] = element({values})\n"
+        "        total = np.float32(total + halved(tile, width))\n"
+        "    return multiply(total, factor)\n"
     )
 
 
@@ -264,10 +309,10 @@ def _key(loops: Loops, level: str) -> str:
     import numba
 
     from emulator.cann import aot
-    from kernel import coefficient
+    from kernel import coefficient, mse_loss
     from kernel.numerics import vector
 
     parts: list[Any] = [numba.__version__, llvmlite.__version__, level, vector.source_digest()]
-    parts += [Path(str(module.__file__)).read_text() for module in (aot, coefficient)]
+    parts += [Path(str(module.__file__)).read_text() for module in (aot, coefficient, mse_loss)]
     parts += [(function.symbol, function.source) for function in loops.functions]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]

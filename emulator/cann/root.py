@@ -19,9 +19,21 @@ from socs import all_socs
 from socs.errors import AtlasError
 from socs.spec import Soc
 
-RUNTIME = ("message", "handle", "memory", "copy", "stream", "event", "device", "types", "predict", "refused", "chips")
+RUNTIME = (
+    "message",
+    "handle",
+    "memory",
+    "copy",
+    "stream",
+    "event",
+    "device",
+    "types",
+    "predict",
+    "refused",
+    "chips",
+)
 NN = ("tensor", "executor")
-OPERATORS = ("operator", "mse_loss_backward", "compute", "pool", "nrt", "loops")
+OPERATORS = ("operator", "small", "mse_loss_backward", "mse_loss", "fill", "compute", "pool", "nrt", "loops")
 
 ALIASES = {
     "libacl_rt.so": "libascendcl.so",

@@ -139,7 +139,13 @@ def chips_source(chips: Sequence[Soc], loops: Loops, default: str, version: str)
 
 def loops_source(loops: Loops) -> str:
     """``loops.c``: which loop computes what."""
-    kinds = {"mse": "atlas_mse_loop", "cast": "atlas_cast_loop", "mean": "atlas_mean"}
+    kinds = {
+        "mse": "atlas_mse_loop",
+        "cast": "atlas_cast_loop",
+        "mean": "atlas_mean",
+        "loss": "atlas_loss_loop",
+        "sum": "atlas_loss_sum",
+    }
     lines = ["#include <stddef.h>", "", '#include "loops.h"', ""]
     lines += [f"extern {kinds[f.kind]} {f.symbol};" for f in loops.functions]
     lines += ["", "const atlas_numerics atlas_numerics_table[] = {"]
@@ -155,7 +161,12 @@ def loops_source(loops: Loops) -> str:
                 pair = [loops.casts.get((row, source, target, saturates), "NULL") for saturates in (0, 1)]
                 targets.append(f"{{{', '.join(pair)}}}")
             lines.append(f"        {{{', '.join(targets)}}},")
-        lines.append("    }},")
+        lines.append("    }, {")
+        for place, _ in enumerate(TYPES):
+            pair = [loops.losses.get((row, place, saturates), "NULL") for saturates in (0, 1)]
+            lines.append(f"        {{{', '.join(pair)}}},")
+        sums = [loops.sums.get((row, place), "NULL") for place, _ in enumerate(TYPES)]
+        lines.append(f"    }}, {{{', '.join(sums)}}}}},")
     lines += ["};", "", "const atlas_kernel atlas_kernels[] = {"]
     for variant, name in KERNELS.items():
         declared = KERNEL_WORKSPACE_BYTES[variant]

@@ -196,11 +196,9 @@ static void cast_part(void *context, int i)
 {
     cast_job *j = context;
     int64_t low = i * j->step, high = low + j->step < j->count ? low + j->step : j->count;
-    int64_t dims[1] = {j->count}, strides[2] = {1, 1}, offsets[2] = {0, 0};
     void *result = NULL, *error = NULL;
-    if (j->loop(&result, &error, 0, 1, low, high, ARGUMENTS_1D(j->from, j->count, j->width),
-                ARGUMENTS_1D(j->to, j->count, j->out_width), ARGUMENTS_1D(dims, (int64_t)1, 8),
-                ARGUMENTS_2D(strides, (int64_t)2, (int64_t)1), ARGUMENTS_1D(offsets, (int64_t)2, 8)) != 0)
+    if (j->loop(&result, &error, low, high, ARGUMENTS_1D(j->from, j->count, j->width),
+                ARGUMENTS_1D(j->to, j->count, j->out_width)) != 0)
         atomic_store(&j->failed, 1);
 }
 

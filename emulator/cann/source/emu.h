@@ -56,6 +56,8 @@ void atlas_unpin(atlas_block *block);
 
 typedef struct atlas_task {
     int (*run)(struct atlas_task *task, char *text);
+    /* Called in the moment in which the task counts as done, run or not; may be NULL. */
+    void (*done)(struct atlas_task *task);
     void (*release)(struct atlas_task *task);
     /* What it writes, for reports of reads that came too early; may be NULL. */
     const void *writes;
@@ -74,6 +76,7 @@ int atlas_stream_saturates(aclrtStream stream);
 /* The launch log of ATLAS_EMU_LOG, a line each. */
 bool atlas_logging(void);
 void atlas_log_line(const char *line);
+uint64_t atlas_next_launch(void); /* lines are numbered from 0 */
 uint64_t atlas_stream_number(aclrtStream stream);
 double atlas_host_us(void);
 

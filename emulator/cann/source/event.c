@@ -113,16 +113,23 @@ aclError aclrtDestroyEvent(aclrtEvent event)
 static int run_mark(atlas_task *task, char *text)
 {
     (void)text;
-    mark *m = (mark *)task;
-    emu_event *e = m->event;
+    emu_event *e = ((mark *)task)->event;
     pthread_mutex_lock(&e->lock);
-    if (m->number > e->completed)
-        e->completed = m->number;
     e->host_us = atlas_host_us();
     e->device_us = *task->clock;
-    pthread_cond_broadcast(&e->reached);
     pthread_mutex_unlock(&e->lock);
     return 0;
+}
+
+/* Also of a task that a forced destruction drops: nobody may wait for it for ever. */
+static void reach(atlas_task *task)
+{
+    mark *m = (mark *)task;
+    pthread_mutex_lock(&m->event->lock);
+    if (m->number > m->event->completed)
+        m->event->completed = m->number;
+    pthread_cond_broadcast(&m->event->reached);
+    pthread_mutex_unlock(&m->event->lock);
 }
 
 static int run_wait(atlas_task *task, char *text)
@@ -139,19 +146,10 @@ static int run_wait(atlas_task *task, char *text)
     return 0;
 }
 
-/* Also of a task that a forced destruction drops: nobody may wait for it for ever. */
 static void release_mark(atlas_task *task)
 {
-    mark *m = (mark *)task;
-    if (task->run == run_mark) {
-        pthread_mutex_lock(&m->event->lock);
-        if (m->number > m->event->completed)
-            m->event->completed = m->number;
-        pthread_cond_broadcast(&m->event->reached);
-        pthread_mutex_unlock(&m->event->lock);
-    }
-    put(m->event);
-    free(m);
+    put(((mark *)task)->event);
+    free(task);
 }
 
 /* A task for the event, which it pins; e is released in any case. */
@@ -162,7 +160,7 @@ static aclError enqueue(emu_event *e, aclrtStream stream, int (*run)(atlas_task 
         put(e);
         return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EL0004", "the host has no memory left.");
     }
-    *m = (mark){.task = {.run = run, .release = release_mark}, .event = e};
+    *m = (mark){.task = {.run = run, .done = run == run_mark ? reach : NULL, .release = release_mark}, .event = e};
     pthread_mutex_lock(&e->lock);
     e->users++;
     m->number = run == run_mark ? ++e->recorded : e->recorded;

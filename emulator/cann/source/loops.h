@@ -25,8 +25,13 @@ typedef int atlas_mse_loop(LOOP_PARAMETERS, PARAMETERS_1D(t0), PARAMETERS_1D(t1)
                            PARAMETERS_1D(t3), float s0, PARAMETERS_1D(dims), PARAMETERS_2D(strides),
                            PARAMETERS_1D(offsets));
 /* x, out. */
-typedef int atlas_cast_loop(LOOP_PARAMETERS, PARAMETERS_1D(t0), PARAMETERS_1D(t1), PARAMETERS_1D(dims),
-                            PARAMETERS_2D(strides), PARAMETERS_1D(offsets));
+typedef int atlas_cast_loop(void **result, void **error, int64_t low, int64_t high, PARAMETERS_1D(t0),
+                            PARAMETERS_1D(t1));
+/* self, target, out: the squared differences. */
+typedef int atlas_loss_loop(void **result, void **error, int64_t low, int64_t high, PARAMETERS_1D(t0),
+                            PARAMETERS_1D(t1), PARAMETERS_1D(t2));
+/* self, target: their sum in float32, times the factor. */
+typedef int atlas_loss_sum(float *result, void **error, PARAMETERS_1D(t0), PARAMETERS_1D(t1), float factor);
 /* The factor of reduction "mean", from self's dimensions. */
 typedef int atlas_mean(float *result, void **error, PARAMETERS_1D(dims));
 
@@ -40,6 +45,8 @@ typedef struct {
 typedef struct {
     atlas_mse_loops mse[TYPES][2]; /* [self's type][saturation mode] */
     atlas_cast_loop *cast[TYPES][TYPES][2];
+    atlas_loss_loop *loss[TYPES][2];
+    atlas_loss_sum *sum[TYPES];
 } atlas_numerics;
 
 extern const atlas_numerics atlas_numerics_table[];

@@ -177,6 +177,12 @@ bool atlas_logging(void)
     return log_file >= 0;
 }
 
+uint64_t atlas_next_launch(void)
+{
+    static atomic_uint_fast64_t count;
+    return atomic_fetch_add(&count, 1);
+}
+
 void atlas_log_line(const char *line)
 {
     /* One write with O_APPEND, so that lines of several threads and processes stay whole. */

@@ -415,10 +415,9 @@ static void describe(const mse_executor *e, char *text, size_t size)
 
 static void log_launch(const char *call, aclrtStream stream)
 {
-    static atomic_uint_fast64_t count;
     char line[4096];
     snprintf(line, sizeof line, "{\"launch\": %llu, \"stream\": %llu, \"host_us\": %.3f, %s}\n",
-             (unsigned long long)atomic_fetch_add(&count, 1), (unsigned long long)atlas_stream_number(stream),
+             (unsigned long long)atlas_next_launch(), (unsigned long long)atlas_stream_number(stream),
              atlas_host_us(), call);
     atlas_log_line(line);
 }

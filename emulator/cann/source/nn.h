@@ -43,6 +43,13 @@ struct aclOpExecutor {
 
 /* Statuses of the aclnn layer: code and title by the leading digit. */
 int atlas_nn_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+typedef struct {
+    int dtype;
+    unsigned char bytes[16];
+} atlas_scalar;
+
+/* What a scalar holds; false where it is none, or was destroyed. */
+bool atlas_scalar_of(const aclScalar *scalar, atlas_scalar *value);
 bool atlas_tensor_alive(const aclTensor *tensor);
 /* A dtype as messages have it: DT_FLOAT. */
 const char *atlas_dtype_text(int dtype);

@@ -59,7 +59,6 @@ STATUS(aclopSetAttrListInt)
 STATUS(aclopSetAttrListListInt)
 STATUS(aclopSetAttrString)
 POINTER(aclCreateDataBuffer)
-STATUS(aclDestroyDataBuffer)
 POINTER(aclCreateTensorDesc)
 NOTHING(aclDestroyTensorDesc)
 NUMBER(aclGetTensorDescType, -1)
@@ -119,6 +118,14 @@ STATUS(rtDevBinaryRegister)
 STATUS(rtFunctionRegister)
 STATUS(rtGetC2cCtrlAddr)
 STATUS(rtKernelLaunch)
+
+/* Nothing of the kind can be made, so that NULL is all there is to destroy. */
+EXPORT int aclDestroyDataBuffer(const void *buffer);
+
+int aclDestroyDataBuffer(const void *buffer)
+{
+    return buffer == NULL ? ACL_SUCCESS : refuse("aclDestroyDataBuffer");
+}
 
 /* Options of the compilation of single operators. They are kept, since loaders set them at start; what they would
    apply to is refused above. */

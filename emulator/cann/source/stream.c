@@ -121,15 +121,20 @@ static void step(emu_stream *s)
     task->clock = &s->clock_us;
     int error = skip ? 0 : task->run(task, text);
     s->clock_us += task->device_us;
-    task->release(task);
     pthread_mutex_lock(&s->lock);
     if (error != 0 && s->error == 0) {
         s->error = error;
         memcpy(s->text, text, sizeof s->text);
     }
+    /* At once for the stream and for an event, whichever is asked. */
+    if (task->done != NULL)
+        task->done(task);
     s->running = false;
     s->completed++;
     pthread_cond_broadcast(&s->progress);
+    pthread_mutex_unlock(&s->lock);
+    task->release(task);
+    pthread_mutex_lock(&s->lock);
 }
 
 static bool may_run(const emu_stream *s)

@@ -207,12 +207,17 @@ aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr)
     return 0;
 }
 
-/* Scalars and arrays are kept for operators that take them; none of those is emulated yet. */
-
 struct aclScalar {
-    int dtype;
-    unsigned char bytes[16];
+    atlas_scalar value;
 };
+
+bool atlas_scalar_of(const aclScalar *scalar, atlas_scalar *value)
+{
+    if (scalar == NULL || !atlas_handle_has(HANDLE_SCALAR, scalar))
+        return false;
+    *value = scalar->value;
+    return true;
+}
 
 aclScalar *aclCreateScalar(void *value, aclDataType dataType)
 {
@@ -224,8 +229,8 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType)
                       atlas_dtype_text((int)dataType));
         return NULL;
     }
-    scalar->dtype = (int)dataType;
-    memcpy(scalar->bytes, value, size);
+    scalar->value.dtype = (int)dataType;
+    memcpy(scalar->value.bytes, value, size);
     return scalar;
 }
 
@@ -239,6 +244,7 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar)
     return 0;
 }
 
+/* Arrays and lists are kept for operators that take them; none of those is emulated yet. */
 #define ARRAY(Type, Item)                                                                                     \
     struct acl##Type {                                                                                        \
         uint64_t size;                                                                                        \

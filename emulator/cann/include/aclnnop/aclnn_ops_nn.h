@@ -2,6 +2,8 @@
 #ifndef ATLAS_EMU_ACLNN_OPS_NN_H
 #define ATLAS_EMU_ACLNN_OPS_NN_H
 
+#include "aclnnop/aclnn_fill_scalar.h"
+#include "aclnnop/aclnn_mse_loss.h"
 #include "aclnnop/aclnn_mse_loss_backward.h"
 
 #endif

@@ -1,0 +1,163 @@
+/* aclnnMseLoss: the squared differences, or their sum or mean.
+
+   Of the real operator's range this takes inputs and an output of one dtype and, for the inputs, of one shape; the
+   rest is refused. Sums: see kernel.mse_loss. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compute.h"
+#include "operator.h"
+#include "small.h"
+
+#pragma GCC visibility push(default)
+#include "aclnnop/aclnn_mse_loss.h"
+#pragma GCC visibility pop
+
+static const char *const NAMES[] = {"self", "target", "out"};
+
+typedef struct {
+    aclOpExecutor base;
+    const atlas_chip *chip;
+    int type;
+    int64_t reduction, count;
+} loss_executor;
+
+typedef struct {
+    atlas_task task;
+    const atlas_chip *chip;
+    loss_executor call;
+    bool saturates;
+} loss_launch;
+
+static int compute(const loss_executor *e, const atlas_numerics *numerics, bool saturates, char *const *memory)
+{
+    void *error = NULL;
+    int width = atlas_type_width(e->type);
+    if (e->reduction == 0) {
+        void *result = NULL;
+        return numerics->loss[e->type][saturates](&result, &error, 0, e->count, ARGUMENTS_1D(memory[0], e->count, width),
+                                                  ARGUMENTS_1D(memory[1], e->count, width),
+                                                  ARGUMENTS_1D(memory[2], e->count, width));
+    }
+    float factor = e->reduction == 1 ? 1.0f / (float)e->count : 1.0f, sum = 0;
+    int status = numerics->sum[e->type](&sum, &error, ARGUMENTS_1D(memory[0], e->count, width),
+                                        ARGUMENTS_1D(memory[1], e->count, width), factor);
+    if (status != 0 || e->type == TYPE_FLOAT32) {
+        memcpy(memory[2], &sum, sizeof sum * (e->type == TYPE_FLOAT32));
+        return status;
+    }
+    void *result = NULL;
+    return numerics->cast[TYPE_FLOAT32][e->type][saturates](&result, &error, 0, 1, ARGUMENTS_1D(&sum, (int64_t)1, 4),
+                                                            ARGUMENTS_1D(memory[2], (int64_t)1, width));
+}
+
+static int run(atlas_task *task, char *text)
+{
+    loss_launch *l = (loss_launch *)task;
+    const loss_executor *e = &l->call;
+    int width = atlas_type_width(e->type), status = 0;
+    char *memory[3] = {NULL};
+    atlas_block *blocks[3] = {NULL};
+    for (int t = 0; t < 3 && status == 0; t++)
+        status = atlas_hold(&e->base.views[t], width, "aclnnMseLoss", NAMES[t], l->chip, &blocks[t], text);
+    for (int t = 0; t < 3 && status == 0; t++) {
+        const atlas_view *v = &e->base.views[t];
+        int64_t count = atlas_elements(v->view, v->rank);
+        memory[t] = malloc((size_t)count * (size_t)width);
+        if (memory[t] == NULL) {
+            snprintf(text, ATLAS_TEXT, "aclnnMseLoss: the host has no memory left for intermediate tensors");
+            status = ACL_ERROR_RT_MEMORY_ALLOCATION;
+        } else if (t < 2) {
+            atlas_copy_view(v, v->view, v->rank, width, memory[t], true);
+        }
+    }
+    if (status == 0 && compute(e, &atlas_numerics_table[l->chip->numerics], l->saturates, memory) != 0)
+        status = ACL_ERROR_RT_MEMORY_ALLOCATION;
+    if (status == 0)
+        atlas_copy_view(&e->base.views[2], e->base.views[2].view, e->base.views[2].rank, width, memory[2], false);
+    for (int t = 0; t < 3; t++) {
+        if (blocks[t] != NULL)
+            atlas_unpin(blocks[t]);
+        free(memory[t]);
+    }
+    return status;
+}
+
+static void release(atlas_task *task)
+{
+    free(task);
+}
+
+static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturates)
+{
+    loss_launch *l = malloc(sizeof *l);
+    if (l == NULL)
+        return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "the host has no memory left for a launch.");
+    l->call = *(const loss_executor *)executor;
+    l->chip = l->call.chip;
+    l->saturates = saturates;
+    l->task = (atlas_task){.run = run, .release = release};
+    atlas_extent(&l->call.base.views[2], atlas_type_width(l->call.type), &l->task.writes, &l->task.write_bytes);
+    return atlas_launch_small(&l->task, executor, 3, NAMES, stream);
+}
+
+static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t reduction)
+{
+    for (int i = 0; i < 3; i++) {
+        int type = atlas_type_of(t[i]->dtype);
+        if (type < 0 || !(chip->types >> type & 1))
+            return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, "Tensor %s not implemented for %s.", NAMES[i],
+                                 atlas_dtype_text(t[i]->dtype));
+        if (t[i]->rank > MOST_RANK)
+            return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, TEXT_RANK, NAMES[i], "8");
+    }
+    if (reduction < 0 || reduction > 2) {
+        char given[24];
+        snprintf(given, sizeof given, "%" PRId64, reduction);
+        return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, TEXT_REDUCTION, given);
+    }
+    bool same = t[0]->rank == t[1]->rank &&
+                (t[0]->rank == 0 || memcmp(t[0]->view, t[1]->view, t[0]->rank * sizeof *t[0]->view) == 0);
+    bool fits = reduction != 0 ? atlas_elements(t[2]->view, (int)t[2]->rank) == 1
+                               : t[2]->rank == t[0]->rank &&
+                                     (t[0]->rank == 0 ||
+                                      memcmp(t[2]->view, t[0]->view, t[0]->rank * sizeof *t[0]->view) == 0);
+    if (!same || !fits || t[0]->dtype != t[1]->dtype || t[0]->dtype != t[2]->dtype)
+        return atlas_nn_fail(ACLNN_ERR_INNER_NULLPTR, TEXT_BUILD,
+                             "of aclnnMseLoss only inputs of one shape and tensors of one dtype are emulated");
+    for (int i = 0; i < 3; i++)
+        for (uint64_t k = 0; k < t[i]->rank; k++)
+            if (t[i]->view[k] <= 0)
+                return atlas_nn_fail(ACLNN_ERR_INNER_NULLPTR, TEXT_BUILD, "empty tensors of aclnnMseLoss are not emulated");
+    return 0;
+}
+
+aclnnStatus aclnnMseLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction,
+                                         aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+{
+    const aclTensor *const t[] = {self, target, out};
+    aclnnStatus status = atlas_phase_1_begin(t, 3, NAMES, workspaceSize, executor);
+    if (status == 0)
+        status = check(atlas_soc(), t, reduction);
+    if (status != 0)
+        return status;
+    loss_executor *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return atlas_nn_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "the host has no memory left for an executor.");
+    e->base.op = "aclnnMseLoss";
+    e->base.start = start;
+    e->chip = atlas_soc();
+    e->type = atlas_type_of(self->dtype);
+    e->reduction = reduction;
+    for (int i = 0; i < 3; i++)
+        atlas_keep(&e->base.views[i], t[i]);
+    e->count = atlas_elements(e->base.views[0].view, e->base.views[0].rank);
+    return atlas_phase_1_done(0, &e->base, workspaceSize, executor);
+}
+
+aclnnStatus aclnnMseLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+{
+    return atlas_phase_2("aclnnMseLoss", workspace, workspaceSize, executor, stream);
+}

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "runtime.h"
 
@@ -50,8 +53,10 @@ const atlas_chip *atlas_soc(void)
 static bool cpu_suffices(void)
 {
 #if defined(__x86_64__) && defined(ATLAS_NEEDS_AVX2)
-    __builtin_cpu_init(); /* a library may be asked before its own start-up code ran */
-    return __builtin_cpu_supports("avx2");
+    /* CPUID itself: not every compiler's run time answers __builtin_cpu_supports in a shared library. */
+    unsigned a, b, c, d;
+    bool half = __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+    return half && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 5 & 1);
 #else
     return true;
 #endif

@@ -146,10 +146,12 @@ def default_root(soc: Soc, tell: Callable[[str], None]) -> Path:
     from emulator.cann.root import lay_out
 
     digest = hashlib.sha256()
-    for folder in ("source", "include"):
-        with resources.as_file(resources.files("emulator.cann") / folder) as path:
-            for file in sorted(path.rglob("*.[ch]")):
-                digest.update(file.read_bytes())
+    # Everything that the libraries are made of: C, kernels, chips, texts.
+    for package in ("emulator.cann", "emulator.aclnn", "kernel", "socs"):
+        with resources.as_file(resources.files(package)) as path:
+            for file in sorted(path.rglob("*")):
+                if file.suffix in (".c", ".h", ".py", ".toml"):
+                    digest.update(file.name.encode() + file.read_bytes())
     digest.update(soc.model_dump_json().encode())
     root = cache_dir() / "roots" / digest.hexdigest()[:24]
     if not (root / "version.cfg").exists():

@@ -12,7 +12,15 @@ from c_clients import CLIENTS, STRICT, compiler_or_skip
 from emulator.cann.root import lay_out
 from socs import load
 
-PROGRAMS = {"mean.c": (), "loss.c": (), "contexts.c": (), "threads.c": ("8", "200"), "events.c": (), "errors.c": (), "early.c": ()}
+PROGRAMS = {
+    "mean.c": (),
+    "loss.c": (),
+    "contexts.c": (),
+    "threads.c": ("8", "200"),
+    "events.c": (),
+    "errors.c": (),
+    "early.c": (),
+}
 
 
 @pytest.mark.slow

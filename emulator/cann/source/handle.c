@@ -5,10 +5,10 @@
 
 #define SHARDS 64
 
+/* Open addressing; a slot is EMPTY, REMOVED or an address, with its kind beside it. */
 typedef struct {
     pthread_mutex_t lock;
-    uintptr_t *slots; /* open addressing */
-    /* the kind of each slot */
+    uintptr_t *slots;
     unsigned char *kinds;
     size_t capacity, used, live;
 } shard;

@@ -44,7 +44,7 @@ def test_clients_and_libraries_are_clean_under(sanitizer: str, root: Path, tmp_p
                 capture_output=True,
                 text=True,
                 check=False,
-                env={**os.environ, "ATLAS_EMU_DEBUG": debug},
+                env={**os.environ, "ATLAS_EMU_DEBUG": debug, "ATLAS_EMU_DEVICES": "2"},
             )
             told = [text for text in done.stderr.splitlines() if not text.startswith("atlas-emu: ")]
             assert (done.returncode, told) == (0, []), (name, debug)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import simpy
 
 from emulator.device.conditions import Conditions
@@ -12,6 +16,18 @@ from emulator.device.timeline import CoreTimeline, Reason, Timeline
 from kernel.program import Launch
 from socs.errors import AtlasError
 from socs.spec import Soc
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """A run makes millions of small objects and no cycles of them: looking for some takes a seventh of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Device:
@@ -38,7 +54,8 @@ class Device:
         """Simulate to the end. ``AtlasError`` names cycle, pipe and flag of a deadlock."""
         for core in self.cores:
             core.start()
-        self.env.run()
+        with _no_collection():
+            self.env.run()
         self._check()
         timeline = self.timeline
         timeline.launch_cycles = self.launch_cycles

@@ -33,6 +33,13 @@ class Region:
     memory = Memory.UB
 
     def spans(self) -> Iterator[tuple[int, int]]:
+        """Byte ranges (start, stop) that it consists of; rows without a gap between them are one."""
+        if self.rows == 1 or self.pitch == self.count:
+            yield self.address, self.address + self.rows * self.count * self.dtype.itemsize
+        else:
+            yield from self.each_row()
+
+    def each_row(self) -> Iterator[tuple[int, int]]:
         """Byte ranges (start, stop) of the rows."""
         size = self.dtype.itemsize
         for row in range(self.rows):

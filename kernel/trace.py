@@ -607,23 +607,23 @@ class _Inequalities:
                 rows[tuple([(node, -factor) for node, factor in terms]), high] = None
         self.nodes = sorted({node for terms, _ in rows for node, _ in terms})
         place = {node: column for column, node in enumerate(self.nodes, start=1)}
-        self._exact = [
-            [(0, constant), *((place[node], factor) for node, factor in terms)] for terms, constant in rows
-        ]
-        self._matrix = np.zeros((len(rows), len(self.nodes) + 1))
-        most = 1
-        for row, factors in zip(self._matrix, self._exact, strict=True):
-            for column, factor in factors:
-                row[column] = factor
-            most = max(most, sum(abs(factor) for _, factor in factors))
+        self._factors = np.zeros((len(rows), len(self.nodes) + 1), np.int64)
+        for row, (terms, constant) in enumerate(rows):
+            self._factors[row, 0] = constant
+            for node, factor in terms:
+                self._factors[row, place[node]] = factor
+        self._matrix = self._factors.astype(np.float64)
         # Below this float64 counts exactly.
-        self._most = (1 << 53) // most
+        self._most = (1 << 53) // max(1, int(np.abs(self._factors).sum(axis=1).max(initial=1)))
 
     def hold(self, numbers: Sequence[int]) -> bool:
         """Whether none is broken. ``numbers``: 1 and the values of :attr:`nodes`."""
+        if not len(self._factors):
+            return True
         if max(numbers) < self._most and min(numbers) > -self._most:
-            return not self._exact or bool((self._matrix @ np.array(numbers, np.float64)).min() >= 0)
-        return all(sum([factor * numbers[column] for column, factor in row]) >= 0 for row in self._exact)
+            return bool((self._matrix @ np.array(numbers, np.float64)).min() >= 0)
+        rows = self._factors.tolist()
+        return all(sum([f * number for f, number in zip(row, numbers, strict=True)]) >= 0 for row in rows)
 
 
 def _lines(trace: Trace, compared: Sequence[int], outputs: list[tuple[Any, ...]]) -> Iterator[str]:

@@ -76,8 +76,10 @@ def _alignment(stream: list[tuple[Instruction, int]], soc: Soc) -> Iterable[Find
             # The scalar unit addresses single elements.
             if not isinstance(operand, Region) or instruction.op in (Op.SET_VALUE, Op.GET_VALUE):
                 continue
-            odd = next((start for start, _ in operand.spans() if start % BLOCK_BYTES), None)
-            if odd is not None:
+            odd = operand.address
+            if operand.rows > 1 and not odd % BLOCK_BYTES:
+                odd += operand.pitch * operand.dtype.itemsize
+            if odd % BLOCK_BYTES:
                 yield Finding(
                     "alignment", f"UB address {odd} is not a multiple of {BLOCK_BYTES} B", instruction
                 )
@@ -239,8 +241,9 @@ def _unwritten(stream: list[tuple[Instruction, int]]) -> Iterable[Finding]:
                     written.add(start, stop)
                 elif not written.covers(start, stop) and id(instruction) not in reported:
                     reported.add(id(instruction))
+                    low, high = next(row for row in region.each_row() if not written.covers(*row))
                     yield Finding(
-                        "unwritten", f"UB bytes {start}..{stop} are read but never written", instruction
+                        "unwritten", f"UB bytes {low}..{high} are read but never written", instruction
                     )
 
 

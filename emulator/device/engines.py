@@ -120,7 +120,7 @@ def _by_template(sketch: Sketch, soc: Soc, l2: str) -> Timed | None:
     conditions = Conditions.of(sketch, soc, l2)
     try:
         sheet = TEMPLATES.sheet(sketch, soc, conditions.residency)
-        if sheet.table is None:
+        if sheet is None or sheet.table is None:
             return None
         outcome = run(sheet.table, conditions)
     except NotForThisEngine:

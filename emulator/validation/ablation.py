@@ -92,8 +92,7 @@ class _Rows:
             try:
                 plan = plan_of(case, found.socs[case.soc])
                 for l2 in (*STATES, BAND[1]):
-                    assert plan.launch is not None
-                    time_on(plan.launch, plan.soc, l2, engine)
+                    time_on(plan, plan.soc, l2, engine)
             except Unusable:
                 continue
             plans[place] = plan
@@ -110,8 +109,7 @@ class _Rows:
         def time(place: int, l2: str) -> float:
             if (place, l2) not in made:
                 plan = self._plans[place]
-                assert plan.launch is not None
-                made[place, l2] = time_on(plan.launch, plan.soc, l2, self._engine, without).us
+                made[place, l2] = time_on(plan, plan.soc, l2, self._engine, without).us
             return made[place, l2]
 
         pairs = [

@@ -124,12 +124,12 @@ def plan_of(case: Case, soc: Soc) -> Plan:
         options=case.options,
     )
     try:
-        plan = operator.plan(soc, request)
+        plan = operator.decide(soc, request)
     except UnknownCost as error:
         raise no_cost(error) from None
     except AtlasError as error:
         raise Unusable("refused by the operator", str(error)) from None
-    if plan.launch is None:
+    if plan.sketch is None:
         raise Unusable("a tensor is empty: nothing is launched")
     return plan
 

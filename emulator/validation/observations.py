@@ -13,7 +13,7 @@ from emulator.validation.cases import plan_of
 from emulator.validation.cells import Unusable
 from emulator.validation.compare import COLD, Measured
 from emulator.validation.timing import BAND, STATES, time_on
-from kernel.program import Launch
+from kernel.plan import Plan
 from socs.spec import Soc
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Observation:
     ``width``: what is observed is the width of the band alone, which ought to be small.
     """
 
-    launch: Launch
+    plan: Plan
     l2: str | None
     log_measured: float
     ids: tuple[str, ...]
@@ -66,19 +66,19 @@ class Observations:
         """Logarithms of the predicted times, hot before cold, of all observations or of some."""
         made: dict[tuple[int, str], float] = {}
 
-        def log_time(launch: Launch, l2: str) -> float:
-            key = (id(launch), l2)
+        def log_time(plan: Plan, l2: str) -> float:
+            key = (id(plan), l2)
             if key not in made:
-                made[key] = math.log(max(time_on(launch, soc, l2, self._engine).us, 1e-12))
+                made[key] = math.log(max(time_on(plan, soc, l2, self._engine).us, 1e-12))
             return made[key]
 
         places = range(len(self.all)) if which is None else which
-        return [tuple(log_time(self.all[place].launch, l2) for l2 in self._states[place]) for place in places]
+        return [tuple(log_time(self.all[place].plan, l2) for l2 in self._states[place]) for place in places]
 
     def used(self, soc: Soc) -> list[frozenset[str]]:
         """The numbers that each observation's predictions read."""
         return [
-            frozenset().union(*(time_on(one.launch, soc, l2, self._engine).used for l2 in states))
+            frozenset().union(*(time_on(one.plan, soc, l2, self._engine).used for l2 in states))
             for one, states in zip(self.all, self._states, strict=True)
         ]
 
@@ -121,14 +121,13 @@ def observations(
         l2 = STATES[state] if state <= COLD else None
         try:
             plan = plan_of(found.cases[case], soc)
-            assert plan.launch is not None
             for one in BAND if l2 is None else (l2,):
-                time_on(plan.launch, soc, one, engine)
+                time_on(plan, soc, one, engine)
         except Unusable:
             continue
         mean = sum(value for value, _ in values) / len(values)
         ids = tuple(identity for _, identity in values)
-        made.append(Observation(plan.launch, l2, mean, ids))
+        made.append(Observation(plan, l2, mean, ids))
         if l2 is None:
-            made.append(Observation(plan.launch, l2, mean, ids, width=True))
+            made.append(Observation(plan, l2, mean, ids, width=True))
     return Observations(made, engine)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.device.engines import ENGINES, time_launch
+from emulator.device.engines import ENGINES, time_plan
 from emulator.validation.cases import no_cost
 from emulator.validation.cells import Unusable
 from kernel.plan import Plan
-from kernel.program import Launch
 from socs.errors import AtlasError, UnknownCost
 from socs.spec import Soc
 
@@ -41,19 +40,27 @@ class Time:
 
 def time_of(plan: Plan, l2: str, engine: str) -> Time:
     """What ``predict`` says of a plan. Raises ``Unusable`` where the chip does not give a time."""
-    assert plan.launch is not None
-    return time_on(plan.launch, plan.soc, l2, engine)
+    return time_on(plan, plan.soc, l2, engine)
 
 
-def time_on(launch: Launch, soc: Soc, l2: str, engine: str, without: frozenset[str] = frozenset()) -> Time:
-    """The time of ``launch`` on ``soc``, which may have other numbers than the chip that it was planned for
+def time_on(plan: Plan, soc: Soc, l2: str, engine: str, without: frozenset[str] = frozenset()) -> Time:
+    """The time of ``plan`` on ``soc``, which may have other numbers than the chip that it was planned for
     as long as the plan does not read them (it reads no rate and no latency). ``without``: mechanisms that
     are switched off."""
     try:
-        timed = time_launch(launch, soc, l2=l2, engine=engine, without=without)
+        timed = time_plan(plan, l2=l2, engine=engine, soc=soc, without=without)
     except UnknownCost as error:
         raise no_cost(error) from None
     except AtlasError as error:
-        raise Unusable("cannot be timed", str(error)) from None
-    cycles, lower = timed.timeline.cycles, timed.bounds.lower
+        raise Unusable(_why(plan), str(error)) from None
+    cycles, lower = timed.counted.cycles, timed.bounds.lower
     return Time(cycles / soc.clock_hz * 1e6, lower / soc.clock_hz * 1e6, timed.used)
+
+
+def _why(plan: Plan) -> str:
+    """Why a plan cannot be timed: because it cannot run, or otherwise."""
+    try:
+        plan.checked()
+    except AtlasError:
+        return "refused by the operator"
+    return "cannot be timed"

@@ -32,8 +32,11 @@ from kernel.trace import Trace, Traced
 from kernel.verify import verify
 from socs.spec import Soc
 
-KEPT = 1024
+KEPT = 512
 """Templates that are kept, of all kinds together; the rest is made anew when it is needed."""
+
+REPAID_BY = 8
+"""Launches of a kind for each template that is made for it: to make one takes as long as so many without."""
 
 _OPENED = (Problem, Job, Input)
 """What kernels are recorded for: the integers in it are numbers of the launch. Of whatever else a kernel is
@@ -49,21 +52,37 @@ class Sheet:
     used: frozenset[str]
 
 
+@dataclass(slots=True)
+class _Kind:
+    """The templates for one kind of launch, and how many launches of it there have been."""
+
+    templates: list[Template]
+    launches: int = 0
+
+
 class Templates:
     """All templates that have been made. May be shared by threads."""
 
     def __init__(self) -> None:
-        self._kinds: OrderedDict[object, list[Template]] = OrderedDict()
+        self._kinds: OrderedDict[object, _Kind] = OrderedDict()
         self._lock = Lock()
         self.made = 0
 
-    def sheet(self, sketch: Sketch, soc: Soc, where: Residency) -> Sheet:
-        """The table of a launch on a chip. Raises what recording it would, and ``NotForThisEngine``."""
+    def sheet(self, sketch: Sketch, soc: Soc, where: Residency, *, make: bool = False) -> Sheet | None:
+        """The table of a launch on a chip; ``None`` where it is not worth a template, unless ``make``.
+
+        Raises what recording it would, and ``NotForThisEngine``.
+        """
         numbers: list[int] = []
-        kind = _kind(sketch, numbers)
+        name = _kind(sketch, numbers)
         numbers += (where.load_hbm, where.store_hbm, where.load_traffic, where.store_traffic)
         with self._lock:
-            known = list(self._kinds.get(kind, ()))
+            kind = self._kinds.get(name)
+            if kind is None:
+                kind = self._kinds[name] = _Kind([])
+            self._kinds.move_to_end(name)
+            kind.launches += 1
+            known = list(kind.templates)
         for place, template in enumerate(known):
             found = template.sheet(sketch, numbers, soc)
             if found is not None:
@@ -71,24 +90,27 @@ class Templates:
                 if place and template.used > known[place - 1].used:
                     self._prefer(kind, template)
                 return found
+        if not make and kind.launches < REPAID_BY * (len(known) + 1):
+            return None
         template = Template(sketch, numbers, soc)
         found = template.sheet(sketch, numbers, soc)
         assert found is not None, "a launch fulfils the conditions that it has set"
-        with self._lock:
-            self.made += 1
-            self._kinds.setdefault(kind, []).append(template)
-            self._kinds.move_to_end(kind)
-            while sum(map(len, self._kinds.values())) > KEPT:
-                self._kinds.popitem(last=False)
+        self._keep(kind, template)
         return found
 
-    def _prefer(self, kind: object, template: Template) -> None:
+    def _keep(self, kind: _Kind, template: Template) -> None:
+        with self._lock:
+            self.made += 1
+            kind.templates.append(template)
+            while sum([len(each.templates) for each in self._kinds.values()]) > KEPT:
+                self._kinds.popitem(last=False)
+
+    def _prefer(self, kind: _Kind, template: Template) -> None:
         """Try this one a little earlier."""
         with self._lock:
-            kept = self._kinds.get(kind, [])
-            place = kept.index(template) if template in kept else 0
+            place = kind.templates.index(template)
             if place:
-                kept[place - 1 : place + 1] = [template, kept[place - 1]]
+                kind.templates[place - 1 : place + 1] = [template, kind.templates[place - 1]]
 
 
 class Template:

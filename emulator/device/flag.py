@@ -57,7 +57,8 @@ class Event:
         """When it was raised, for as often as it is; the past is all alike."""
         return tuple([max(cycle - now, 0) for cycle in self.raised])
 
-    def shift(self, cycles: int) -> None:
-        """Move everything on in time."""
+    def shift(self, cycles: int, now: int) -> None:
+        """Move everything on in time. What has gone wrong before ``now`` stays where it was."""
+        self._twice += [cycle for cycle in list(self.raised)[1:] if cycle < now]
         self._taken += cycles
         self.raised = deque([cycle + cycles for cycle in self.raised])

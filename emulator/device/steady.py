@@ -84,7 +84,7 @@ class Steady:
         tiles = {}
         for core, step in zip(device.cores, moved, strict=True):
             for event in core.events:
-                event.shift(shift)
+                event.shift(shift, now.now)
             if not step:
                 continue
             tiles[core.index] = step * core.parts[core.scalar.part].tiles

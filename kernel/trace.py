@@ -298,16 +298,21 @@ class Traced:
     # ---- decisions ---------------------------------------------------------------------------------
 
     def __lt__(self, other: Any) -> bool:
-        if isinstance(other, (int, Traced)):
-            return cast(Traced, self - other)._negative()
+        if isinstance(other, Traced):
+            return self._less(other)
+        if isinstance(other, int):
+            return self.trace.is_negative(self.terms, self.constant - other, self.value - other)
         return self.trace.is_true("<", self, other)
 
     def __ge__(self, other: Any) -> bool:
         return not self < other if isinstance(other, (int, Traced)) else self.trace.is_true(">=", self, other)
 
     def __gt__(self, other: Any) -> bool:
-        if isinstance(other, (int, Traced)):
-            return cast(Traced, other - self)._negative()
+        if isinstance(other, Traced):
+            return other._less(self)
+        if isinstance(other, int):
+            terms = self.trace.sum_of((), self.terms, -1)
+            return self.trace.is_negative(terms, other - self.constant, other - self.value)
         return self.trace.is_true(">", self, other)
 
     def __le__(self, other: Any) -> bool:
@@ -357,8 +362,9 @@ class Traced:
         """What it certainly lies between."""
         return self.trace.range_of(self.terms, self.constant)
 
-    def _negative(self) -> bool:
-        return self.trace.is_negative(self.terms, self.constant, self.value)
+    def _less(self, other: Traced) -> bool:
+        terms = self.trace.sum_of(self.terms, other.terms, -1)
+        return self.trace.is_negative(terms, self.constant - other.constant, self.value - other.value)
 
     def _divides(self, by: int) -> bool:
         return all(not factor % by for _, factor in self.terms)

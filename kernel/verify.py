@@ -179,30 +179,33 @@ def _races(stream: list[tuple[Instruction, int]], clocks: list[dict[Pipe, int]])
     """Overlapping UB accesses of two pipes, one of them a write, that no flag orders."""
     live: list[tuple[int, int, int, bool]] = []
     reported: set[tuple[int, int]] = set()
+    ranges: dict[int, list[tuple[int, int, bool]]] = {}
     for position, (instruction, _) in enumerate(stream):
         clock = clocks[position]
-        for operand, writes in _accesses(instruction):
-            for start, stop in operand.spans():
-                kept = []
-                for access in live:
-                    other, begin, end, wrote = access
-                    before = stream[other][0]
-                    ordered = before.pipe is instruction.pipe or clock.get(before.pipe, -1) >= other
-                    if not ordered and (writes or wrote) and begin < stop and start < end:
-                        key = (id(before), id(instruction))
-                        if key not in reported:
-                            reported.add(key)
-                            yield Finding(
-                                "race",
-                                f"UB bytes {max(start, begin)}..{min(stop, end)} are "
-                                f"{'written' if writes else 'read'} with nothing that orders it after "
-                                f"{before}",
-                                instruction,
-                            )
-                    if not (writes and ordered and start <= begin and end <= stop):
-                        kept.append(access)
-                live = kept
-                live.append((position, start, stop, writes))
+        if id(instruction) not in ranges:
+            ranges[id(instruction)] = [
+                (*span, writes) for operand, writes in _accesses(instruction) for span in operand.spans()
+            ]
+        for start, stop, writes in ranges[id(instruction)]:
+            kept = []
+            for access in live:
+                other, begin, end, wrote = access
+                before = stream[other][0]
+                ordered = before.pipe is instruction.pipe or clock.get(before.pipe, -1) >= other
+                if not ordered and (writes or wrote) and begin < stop and start < end:
+                    key = (id(before), id(instruction))
+                    if key not in reported:
+                        reported.add(key)
+                        yield Finding(
+                            "race",
+                            f"UB bytes {max(start, begin)}..{min(stop, end)} are "
+                            f"{'written' if writes else 'read'} with nothing that orders it after {before}",
+                            instruction,
+                        )
+                if not (writes and ordered and start <= begin and end <= stop):
+                    kept.append(access)
+            live = kept
+            live.append((position, start, stop, writes))
 
 
 def _accesses(instruction: Instruction) -> Iterable[tuple[Region, bool]]:
@@ -220,11 +223,13 @@ class _Spans:
         self._spans: list[tuple[int, int]] = []
 
     def add(self, start: int, stop: int) -> None:
-        apart = [s for s in self._spans if s[1] < start or stop < s[0]]
-        joined = [s for s in self._spans if not (s[1] < start or stop < s[0])]
-        low = min([start, *(s[0] for s in joined)])
-        high = max([stop, *(s[1] for s in joined)])
-        self._spans = [*apart, (low, high)]
+        apart = []
+        for low, high in self._spans:
+            if high < start or stop < low:
+                apart.append((low, high))
+            else:
+                start, stop = min(start, low), max(stop, high)
+        self._spans = [*apart, (start, stop)]
 
     def covers(self, start: int, stop: int) -> bool:
         return any(low <= start and stop <= high for low, high in self._spans)
@@ -234,7 +239,12 @@ def _unwritten(stream: list[tuple[Instruction, int]]) -> Iterable[Finding]:
     """Reads of UB bytes that nothing wrote before."""
     written = _Spans()
     reported: set[int] = set()
+    seen: set[int] = set()
     for instruction, _ in stream:
+        # What is written stays so: an instruction that was in order is so in later trips.
+        if id(instruction) in seen:
+            continue
+        seen.add(id(instruction))
         for region, writes in _accesses(instruction):
             for start, stop in region.spans():
                 if writes:

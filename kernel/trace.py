@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 Terms = tuple[tuple[int, int], ...]
-"""A sum of nodes: (node, factor), in the order of nodes."""
+"""Nodes and their factors, in the order of nodes."""
 Range = tuple[Any, Any]
 """The least and the greatest value that are possible: integers, or infinities."""
 
@@ -31,6 +31,28 @@ _INFINITE = math.inf
 _ANY: Range = (-_INFINITE, _INFINITE)
 
 
+class Sum:
+    """A sum of nodes with factors. There is one object of each in a trace, so that they compare quickly."""
+
+    __slots__ = ("_canonical", "terms")
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self._canonical: tuple[Sum, int] | None = None
+
+    def canonical(self, trace: Trace) -> tuple[Sum, int]:
+        """It as a factor of a sum whose first factor is positive and whose factors have no common divisor."""
+        if self._canonical is None:
+            common = math.gcd(*[factor for _, factor in self.terms])
+            if self.terms[0][1] < 0:
+                common = -common
+            shape = self
+            if common != 1:
+                shape = trace.sum(tuple([(node, factor // common) for node, factor in self.terms]))
+            self._canonical = (shape, common)
+        return self._canonical
+
+
 class Trace:
     """One run of code. Its inputs are made by :meth:`number` and :meth:`real`; everything else follows."""
 
@@ -39,16 +61,18 @@ class Trace:
         self.leaked = False
         """Whether a number was written as text, where nothing can be said about its use."""
         self.nodes: list[tuple[str, tuple[Any, ...]]] = []
-        self.limits: dict[Terms, list[Any]] = {}
+        self.limits: dict[Sum, list[Any]] = {}
         """Conditions: what a sum lies between."""
-        self.unequal: dict[Terms, set[int]] = {}
+        self.unequal: dict[Sum, set[int]] = {}
         self.tests: dict[tuple[str, Any, Any], bool] = {}
         """Conditions: comparisons with numbers that are no integers, and their outcomes."""
         self.functions: list[Callable[..., Any]] = []
         self._ranges: list[Range] = []
         self._known: dict[tuple[Any, ...], int] = {}
-        self._sums: dict[tuple[Terms, Terms, int], Terms] = {}
-        self._negative: dict[tuple[Terms, int], bool] = {}
+        self._sums: dict[Terms, Sum] = {}
+        self._added: dict[tuple[Sum, Sum, int], Sum] = {}
+        self._negative: dict[tuple[Sum, int], bool] = {}
+        self.nothing = self.sum(())
 
     def number(self, value: int, low: int = 0) -> Traced:
         """An input that is an integer of at least ``low``."""
@@ -57,8 +81,9 @@ class Trace:
         node = self._node("input", (len(self.inputs),), (low, _INFINITE))
         self.inputs.append(node)
         # What is taken for granted of an input is a condition as well: a replay is tried with anything.
-        self.limits[((node, 1),)] = [low, _INFINITE]
-        return Traced(self, ((node, 1),), 0, value)
+        terms = self.sum(((node, 1),))
+        self.limits[terms] = [low, _INFINITE]
+        return Traced(self, terms, 0, value)
 
     def real(self, value: float) -> TracedReal:
         """An input that is no integer."""
@@ -74,7 +99,7 @@ class Trace:
 
     def integer(self, op: str, arguments: tuple[Any, ...], value: int, within: Range = _ANY) -> Traced:
         """An integer that is no sum of others."""
-        return Traced(self, ((self._node(op, arguments, within), 1),), 0, value)
+        return Traced(self, self.sum(((self._node(op, arguments, within), 1),)), 0, value)
 
     def fraction(self, op: str, arguments: tuple[Any, ...], value: float) -> TracedReal:
         """A number that is no integer."""
@@ -99,17 +124,24 @@ class Trace:
             self._ranges.append(within)
         return found
 
-    def range_of(self, terms: Terms, constant: int = 0) -> Range:
+    def sum(self, terms: Terms) -> Sum:
+        """The one object for a sum."""
+        found = self._sums.get(terms)
+        if found is None:
+            found = self._sums[terms] = Sum(terms)
+        return found
+
+    def range_of(self, terms: Sum, constant: int = 0) -> Range:
         """What a sum certainly lies between."""
-        if not terms:
+        if not terms.terms:
             return constant, constant
         low: Any = 0
         high: Any = 0
-        for node, factor in terms:
+        for node, factor in terms.terms:
             a, b = self._ranges[node]
             low += factor * (a if factor > 0 else b)
             high += factor * (b if factor > 0 else a)
-        shape, factor = _canonical(terms)
+        shape, factor = terms.canonical(self)
         found = self.limits.get(shape)
         if found is not None:
             a, b = (factor * found[0], factor * found[1])[:: 1 if factor > 0 else -1]
@@ -118,18 +150,18 @@ class Trace:
 
     # ---- what is decided ---------------------------------------------------------------------------
 
-    def is_negative(self, terms: Terms, constant: int, value: int) -> bool:
+    def is_negative(self, terms: Sum, constant: int, value: int) -> bool:
         """Whether a sum, now of this value, is less than 0: a condition unless it is certain."""
-        if not terms:
-            return constant < 0
         known = self._negative.get((terms, constant))
         if known is not None:
             return known
+        if not terms.terms:
+            return constant < 0
         low, high = self.range_of(terms, constant)
         negative = self._negative[terms, constant] = value < 0
         if high < 0 or low >= 0:
             return negative
-        shape, factor = _canonical(terms)
+        shape, factor = terms.canonical(self)
         limits = self.limits.setdefault(shape, [-_INFINITE, _INFINITE])
         # factor * shape <= most, or factor * shape >= most + 1
         most = -constant - 1
@@ -143,23 +175,23 @@ class Trace:
             limits[1] = min(limits[1], (most + 1) // factor)
         return negative
 
-    def sum_of(self, left: Terms, right: Terms, sign: int) -> Terms:
+    def sum_of(self, left: Sum, right: Sum, sign: int) -> Sum:
         """The sum of two sums, or their difference."""
         key = (left, right, sign)
-        found = self._sums.get(key)
+        found = self._added.get(key)
         if found is None:
-            factors = dict(left)
-            for node, factor in right:
+            factors = dict(left.terms)
+            for node, factor in right.terms:
                 factors[node] = factors.get(node, 0) + sign * factor
-            found = tuple(sorted([(node, factor) for node, factor in factors.items() if factor]))
-            self._sums[key] = found
+            found = self.sum(tuple(sorted([(node, factor) for node, factor in factors.items() if factor])))
+            self._added[key] = found
         return found
 
-    def is_zero(self, terms: Terms, constant: int, value: int) -> bool:
+    def is_zero(self, terms: Sum, constant: int, value: int) -> bool:
         """Whether a sum, now of this value, is 0: a condition unless it is certain."""
-        if not terms:
+        if not terms.terms:
             return constant == 0
-        shape, factor = _canonical(terms)
+        shape, factor = terms.canonical(self)
         root, rest = divmod(-constant, factor)
         low, high = self.range_of(terms, constant)
         if rest or low > 0 or high < 0 or root in self.unequal.get(shape, ()):
@@ -203,7 +235,7 @@ class Traced:
 
     __slots__ = ("constant", "terms", "trace", "value")
 
-    def __init__(self, trace: Trace, terms: Terms, constant: int, value: int) -> None:
+    def __init__(self, trace: Trace, terms: Sum, constant: int, value: int) -> None:
         self.trace = trace
         self.terms = terms
         self.constant = constant
@@ -230,12 +262,12 @@ class Traced:
             return self._times(other)
         if not isinstance(other, Traced):
             return _mixed("*", self, other)
-        if not self.terms or not other.terms:
-            return other._times(self.constant) if not self.terms else self._times(other.constant)
+        if not self.terms.terms or not other.terms.terms:
+            return other._times(self.constant) if not self.terms.terms else self._times(other.constant)
         (a, b), (c, d) = self.range(), other.range()
         within = (a * c, b * d if b * d == b * d else _INFINITE) if a >= 0 and c >= 0 else _ANY
-        pair = sorted((_frozen(self), _frozen(other)))
-        return self.trace.integer("*", tuple(pair), self.value * other.value, within)
+        pair = (_frozen(self), _frozen(other))
+        return self.trace.integer("*", pair, self.value * other.value, within)
 
     def __radd__(self, other: Any) -> Any:
         return self + other if isinstance(other, int) else _mixed("+", other, self)
@@ -259,7 +291,7 @@ class Traced:
 
     def __floordiv__(self, other: Any) -> Any:
         if isinstance(other, int) and other and not self.constant % other and self._divides(other):
-            terms = tuple((node, factor // other) for node, factor in self.terms)
+            terms = self.trace.sum(tuple([(node, factor // other) for node, factor in self.terms.terms]))
             return Traced(self.trace, terms, self.constant // other, self.value // other)
         return self._quotient("//", other)
 
@@ -311,7 +343,7 @@ class Traced:
         if isinstance(other, Traced):
             return other._less(self)
         if isinstance(other, int):
-            terms = self.trace.sum_of((), self.terms, -1)
+            terms = self.trace.sum_of(self.trace.nothing, self.terms, -1)
             return self.trace.is_negative(terms, other - self.constant, other - self.value)
         return self.trace.is_true(">", self, other)
 
@@ -367,11 +399,11 @@ class Traced:
         return self.trace.is_negative(terms, self.constant - other.constant, self.value - other.value)
 
     def _divides(self, by: int) -> bool:
-        return all(not factor % by for _, factor in self.terms)
+        return all(not factor % by for _, factor in self.terms.terms)
 
     def _times(self, by: int) -> Traced:
-        terms = tuple((node, factor * by) for node, factor in self.terms) if by else ()
-        return Traced(self.trace, terms, self.constant * by, self.value * by)
+        terms = tuple([(node, factor * by) for node, factor in self.terms.terms]) if by else ()
+        return Traced(self.trace, self.trace.sum(terms), self.constant * by, self.value * by)
 
     def _plus(self, other: Traced, sign: int) -> Traced:
         terms = self.trace.sum_of(self.terms, other.terms, sign)
@@ -558,7 +590,7 @@ def _frozen(value: object) -> tuple[Any, ...]:
 
 
 def _traced(trace: Trace, value: Any) -> Traced:
-    return value if isinstance(value, Traced) else Traced(trace, (), value, value)
+    return value if isinstance(value, Traced) else Traced(trace, trace.nothing, value, value)
 
 
 def _mixed(op: str, left: Any, right: Any) -> Any:
@@ -567,16 +599,6 @@ def _mixed(op: str, left: Any, right: Any) -> Any:
         return NotImplemented
     value = _COMPUTE[op](_plain(left), _plain(right))
     return trace.fraction(op, (_frozen(left), _frozen(right)), value)
-
-
-def _canonical(terms: Terms) -> tuple[Terms, int]:
-    """A sum as a factor of one whose first factor is positive and whose factors have no common divisor."""
-    common = math.gcd(*[factor for _, factor in terms])
-    if terms[0][1] < 0:
-        common = -common
-    if common == 1:
-        return terms, 1
-    return tuple([(node, factor // common) for node, factor in terms]), common
 
 
 # ---- the replay ---------------------------------------------------------------------------------------
@@ -606,11 +628,11 @@ class _Inequalities:
 
     def __init__(self, trace: Trace) -> None:
         rows: dict[tuple[Terms, int], None] = {}
-        for terms, (low, high) in trace.limits.items():
+        for shape, (low, high) in trace.limits.items():
             if low > -_INFINITE and low != high:
-                rows[terms, -low] = None
+                rows[shape.terms, -low] = None
             if high < _INFINITE and low != high:
-                rows[tuple([(node, -factor) for node, factor in terms]), high] = None
+                rows[tuple([(node, -factor) for node, factor in shape.terms]), high] = None
         self.nodes = sorted({node for terms, _ in rows for node, _ in terms})
         place = {node: column for column, node in enumerate(self.nodes, start=1)}
         self._factors = np.zeros((len(rows), len(self.nodes) + 1), np.int64)
@@ -666,15 +688,15 @@ def _closure(trace: Trace, nodes: Iterable[int]) -> set[int]:
 
 def _conditions(trace: Trace) -> Iterator[tuple[int, str, list[int]]]:
     """Conditions but the inequalities of integers, as (last node that it needs, text, nodes)."""
-    for terms, (low, high) in trace.limits.items():
+    for shape, (low, high) in trace.limits.items():
         if low == high:
-            uses = [node for node, _ in terms]
-            yield max(uses), f"{_sum(terms, 0)} == {low}", uses
-    for terms, roots in trace.unequal.items():
-        uses = [node for node, _ in terms]
-        low, high = trace.limits.get(terms, _ANY)
+            uses = [node for node, _ in shape.terms]
+            yield max(uses), f"{_sum(shape.terms, 0)} == {low}", uses
+    for shape, roots in trace.unequal.items():
+        uses = [node for node, _ in shape.terms]
+        low, high = trace.limits.get(shape, _ANY)
         for root in sorted(root for root in roots if low <= root <= high):
-            yield max(uses), f"{_sum(terms, 0)} != {root}", uses
+            yield max(uses), f"{_sum(shape.terms, 0)} != {root}", uses
     for (op, left_side, right_side), outcome in trace.tests.items():
         uses = [*_nodes_in(left_side), *_nodes_in(right_side)]
         yield max(uses), f"({_text(left_side)} {op} {_text(right_side)}) is {outcome}", uses
@@ -684,7 +706,7 @@ def _nodes_in(frozen: Any) -> Iterator[int]:
     if not isinstance(frozen, tuple) or not frozen:
         return
     if frozen[0] == "sum":
-        yield from (node for node, _ in frozen[1])
+        yield from (node for node, _ in frozen[1].terms)
     elif frozen[0] == "node":
         yield frozen[1]
     elif frozen[0] != "plain":
@@ -705,7 +727,7 @@ def _expression(op: str, arguments: tuple[Any, ...]) -> str:
 def _text(frozen: tuple[Any, ...]) -> str:
     kind = frozen[0]
     if kind == "sum":
-        return _sum(frozen[1], frozen[2])
+        return _sum(frozen[1].terms, frozen[2])
     if kind == "node":
         return f"v{frozen[1]}"
     if kind == "tuple":

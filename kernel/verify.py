@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kernel.program import Blocks, Flag, Instruction, Launch, Program, Region, Window
+from kernel.program import Blocks, Flag, Instruction, Launch, Program, Region, TensorArg, Window
 from socs.isa import BLOCK_BYTES, Op, Pipe
 from socs.spec import Soc
 
@@ -36,9 +36,16 @@ def verify(launch: Launch, soc: Soc) -> list[Finding]:
     """All findings of a launch; an empty list means that none of the rules is broken."""
     findings: list[Finding] = []
     for blocks in launch.blocks:
-        findings += check_program(blocks.program, soc)
-        findings += _bounds(blocks, launch)
-    findings += coverage(launch)
+        findings += check_blocks(blocks, launch, soc)
+    findings += joins(places_of(launch), launch.tensors)
+    return findings
+
+
+def check_blocks(blocks: Blocks, launch: Launch, soc: Soc) -> list[Finding]:
+    """The rules that concern equal blocks of a launch and no others."""
+    findings = check_program(blocks.program, soc)
+    findings += _bounds(blocks, launch)
+    findings += _stores(blocks, launch)
     return findings
 
 
@@ -286,37 +293,57 @@ def coverage(launch: Launch) -> Iterable[Finding]:
     A block may store an element again with the same value (the inference series does), so stores of
     one block are joined; stores of two blocks must not meet.
     """
+    for blocks in launch.blocks:
+        yield from _stores(blocks, launch)
+    yield from joins(places_of(launch), launch.tensors)
+
+
+def _stores(blocks: Blocks, launch: Launch) -> Iterable[Finding]:
+    """A block stores all its elements."""
     for tensor in (t for t in launch.tensors if t.written):
-        edge = 0
-        for blocks in launch.blocks:
-            stored = _Spans()
-            for item in blocks.program.items:
-                body = (item,) if isinstance(item, Instruction) else item.body
-                trips = 1 if isinstance(item, Instruction) else item.trips
-                loop = _Spans()
-                steps: list[int] = []
-                for instruction in body:
-                    window = instruction.dst
-                    if isinstance(window, Window) and window.tensor == tensor.name:
-                        loop.add(window.offset, window.offset + window.count)
-                        steps.append(window.stride)
-                if any(step != steps[0] for step in steps):
-                    yield Finding(
-                        "coverage", f"the stores of a loop into {tensor.name} move by different strides"
-                    )
-                step = max(steps, default=0)
-                for low, high in loop._spans:
-                    if trips > 1 and high - low < step:
-                        yield Finding("coverage", f"the loop leaves gaps in {tensor.name}")
-                    stored.add(low, high + (trips - 1) * step)
-            length = blocks.program.length
-            if stored._spans != [(0, length)] and length:
+        stored = _Spans()
+        for item in blocks.program.items:
+            body = (item,) if isinstance(item, Instruction) else item.body
+            trips = 1 if isinstance(item, Instruction) else item.trips
+            loop = _Spans()
+            steps: list[int] = []
+            for instruction in body:
+                window = instruction.dst
+                if isinstance(window, Window) and window.tensor == tensor.name:
+                    loop.add(window.offset, window.offset + window.count)
+                    steps.append(window.stride)
+            if any(step != steps[0] for step in steps):
                 yield Finding(
-                    "coverage",
-                    f"a block stores {stored._spans} of {tensor.name}, not its elements 0..{length}",
+                    "coverage", f"the stores of a loop into {tensor.name} move by different strides"
                 )
-            if blocks.first_start != edge or (blocks.count > 1 and blocks.step != length):
+            step = max(steps, default=0)
+            for low, high in loop._spans:
+                if trips > 1 and high - low < step:
+                    yield Finding("coverage", f"the loop leaves gaps in {tensor.name}")
+                stored.add(low, high + (trips - 1) * step)
+        length = blocks.program.length
+        if stored._spans != [(0, length)] and length:
+            yield Finding(
+                "coverage", f"a block stores {stored._spans} of {tensor.name}, not its elements 0..{length}"
+            )
+
+
+Place = tuple[int, int, int, int]
+"""Where equal blocks are: the first one's start, from one to the next, how many, elements of each."""
+
+
+def places_of(launch: Launch) -> list[Place]:
+    """Where the blocks of a launch are."""
+    return [(b.first_start, b.step, b.count, b.program.length) for b in launch.blocks]
+
+
+def joins(places: Iterable[Place], tensors: Iterable[TensorArg]) -> Iterable[Finding]:
+    """Whether the blocks follow each other without a gap, from one end of the output to the other."""
+    for tensor in (t for t in tensors if t.written):
+        edge = 0
+        for start, step, count, length in places:
+            if start != edge or (count > 1 and step != length):
                 yield Finding("coverage", f"blocks do not join in {tensor.name} at element {edge}")
-            edge = blocks.last_start + length
+            edge = start + (count - 1) * step + length
         if edge != tensor.length:
             yield Finding("coverage", f"{tensor.name} has {tensor.length} elements, blocks end at {edge}")

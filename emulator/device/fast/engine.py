@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 Int = NDArray[np.int64]
 
-# Columns of a row, in the order of emulator.device.lower.Row; _AFTER: the pipe's next row in the same trip.
+# Columns of a row, in the order of emulator.device.lower.Row; _AFTER: how far on the pipe's next row in the
+# same trip is, or 0.
 _PIPE, _KIND, _ISSUE, _FLAG, _CYCLES, _RETIRE, _DRAINS = range(7)
 _GRAINS, _CAP, _HBM, _ALONE, _STORE, _OVERLAP, _AFTER = range(7, 14)
 _SET_FLAG, _WAIT_FLAG = 1, 2
-# Columns of a segment; from _STARTS on each pipe's first row in it. A row that does not exist is -1.
+# Columns of a segment; from _STARTS on how far each pipe's first row is from its beginning, or -1.
 _FIRST, _LAST, _TRIPS, _STARTS = range(4)
 # Columns of a group: its segments from _BEGIN to _END (exclusive), its blocks, its flags.
 _BEGIN, _END, _COUNT, _FLAGS = range(4)
@@ -228,8 +229,8 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
         w[me + INSTRUCTIONS] += 1
         wakes = wakes or w[base + _DOING] == _AT_QUEUE
         # The pipe's next row: in this trip, in the next one, or in the next segment that has one.
-        after = rows[row, _AFTER] if row >= 0 else -1
-        if after < 0:
+        after = row + rows[row, _AFTER] if row >= 0 else row
+        if after == row:
             segment = w[me + _SEGMENT]
             w[me + _TRIP] += 1
             if row < 0 or w[me + _TRIP] == segments[segment, _TRIPS]:
@@ -237,7 +238,7 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
                 while segments[segment, _STARTS + pipe] < 0:
                     segment += 1
                 w[me + _SEGMENT], w[me + _TRIP] = segment, 0
-            after = segments[segment, _STARTS + pipe]
+            after = segments[segment, _FIRST] + segments[segment, _STARTS + pipe]
         row = w[me + _ROW] = after
         kind = rows[row, _KIND]
         if kind == _SET_FLAG and pipe != _V and left:

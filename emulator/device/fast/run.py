@@ -84,21 +84,22 @@ def cells(lowered: Lowered) -> tuple[list[Cells], list[Cells], list[Cells]]:
             raise NotForThisEngine("a block without instructions")
         begin = len(segments)
         for segment in group.segments:
-            linked, starts = _linked(lowered.rows[segment.first : segment.last], segment.first)
+            linked, starts = _linked(lowered.rows[segment.first : segment.last])
             rows += linked
             segments.append((*segment, *starts))
         groups.append((begin, len(segments), group.count, len(group.flags)))
     return rows, segments, groups
 
 
-def _linked(rows: Sequence[Row], first: int) -> tuple[list[Cells], list[int]]:
-    """Rows, each with the next one of its pipe in the trip (or -1), and the pipes' first ones."""
+def _linked(rows: Sequence[Row]) -> tuple[list[Cells], list[int]]:
+    """Rows, each with how far on the next one of its pipe is (or 0), and the pipes' first ones (or -1)."""
     following = [-1] * len(PIPES)
     found: list[Cells] = []
     for place in range(len(rows) - 1, -1, -1):
         row = rows[place]
-        found.append((*row, following[row.pipe]))
-        following[row.pipe] = first + place
+        after = following[row.pipe]
+        found.append((*row, after - place if after >= 0 else 0))
+        following[row.pipe] = place
     return found[::-1], following
 
 

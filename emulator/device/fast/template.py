@@ -1,22 +1,25 @@
 """Tables for launches of one kind: recorded, verified and looked up once, computed anew for each.
 
-The kernel is recorded with integers that remember how they came about (:mod:`kernel.trace`), and so are the
-checks of :mod:`kernel.verify` and the costs, with the numbers of a chip that does the same. What comes out is
-a :class:`Template`: a table as a function of all these numbers, and the conditions under which to record,
-check and look up would give just that. For a launch that fulfils those of no template another one is made.
+For each group of equal blocks the kernel is recorded with integers that remember how they came about
+(:mod:`kernel.trace`), and so are the checks of :mod:`kernel.verify` and the costs, with the numbers of a chip
+that does the same. What comes out is a :class:`Template`: the group's share of a table as a function of all
+these numbers, and the conditions under which to record, check and look up would give just that. For a group
+that fulfils those of no template another one is made, where that pays.
 """
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from threading import Lock
 from typing import Any, cast
 
 import numpy as np
 
-from emulator.device.bound import moved_by
+from emulator.device.bound import Moved, moved_by
 from emulator.device.costs import Costs
 from emulator.device.fast.chip import TracedSoc, numbers_of
 from emulator.device.fast.run import Cells, Int, NotForThisEngine, Table, array, cells, flags_of
@@ -29,14 +32,17 @@ from kernel.plan import Sketch
 from kernel.program import Starts, TensorArg
 from kernel.tiling import Problem
 from kernel.trace import Trace, Traced
-from kernel.verify import verify
+from kernel.verify import Place, check_blocks, joins
 from socs.spec import Soc
 
 KEPT = 512
 """Templates that are kept, of all kinds together; the rest is made anew when it is needed."""
 
 REPAID_BY = 8
-"""Launches of a kind for each template that is made for it: to make one takes as long as so many without."""
+"""Groups of a kind for each template that is made for it: to make one takes as long as so many without."""
+
+Group = tuple[range, int, Tiles, int, int]
+"""As in :attr:`kernel.plan.Sketch.groups`."""
 
 _OPENED = (Problem, Job, Input)
 """What kernels are recorded for: the integers in it are numbers of the launch. Of whatever else a kernel is
@@ -45,19 +51,29 @@ told, each value is a kind of its own."""
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table, the keys of the chip's numbers that went into it, and whether its programs are in order;
-    there is none of programs that are not."""
+    """A table and the keys of the chip's numbers that went into it. There is no table of programs that are
+    not in order."""
 
     table: Table | None
-    used: frozenset[str]
+    used: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What a template gives of a table: the part of one group of blocks."""
+
+    rows: Int
+    segments: Int
+    count: int
+    moved: Moved
 
 
 @dataclass(slots=True)
 class _Kind:
-    """The templates for one kind of launch, and how many launches of it there have been."""
+    """The templates for one kind of group, and how many groups of it there have been."""
 
     templates: list[Template]
-    launches: int = 0
+    groups: int = 0
 
 
 class Templates:
@@ -73,37 +89,59 @@ class Templates:
 
         Raises what recording it would, and ``NotForThisEngine``.
         """
-        numbers: list[int] = []
-        name = _kind(sketch, numbers)
-        numbers += (where.load_hbm, where.store_hbm, where.load_traffic, where.store_traffic)
+        if any(joins(_places(sketch), sketch.tensors)):
+            return Sheet(None)
+        about: list[int] = []
+        kind = (sketch.kernel, sketch.record, _part(sketch.about, about), _tensors(sketch, about))
+        about += (where.load_hbm, where.store_hbm, where.load_traffic, where.store_traffic)
+        found = []
+        made = self.made
+        for group in sketch.groups:
+            numbers = (*_numbers(group), *about)
+            # One is enough for one call to wait for.
+            worth = None if make else made == self.made
+            template, share = self._share(kind, sketch, group, numbers, soc, worth)
+            if template is None:
+                return None
+            if share is None:
+                return Sheet(None)
+            found.append((template, share))
+        used = frozenset().union(*[template.keys for template, _ in found])
+        return Sheet(_joined(sketch, found), used)
+
+    def _share(
+        self, name: object, sketch: Sketch, group: Group, numbers: Sequence[int], soc: Soc, worth: bool | None
+    ) -> tuple[Template | None, _Share | None]:
+        """A template for a group, and what it gives, if the program is in order.
+
+        ``worth``: whether one is made where that pays; ``None`` if in any case.
+        """
         with self._lock:
             kind = self._kinds.get(name)
             if kind is None:
                 kind = self._kinds[name] = _Kind([])
             self._kinds.move_to_end(name)
-            kind.launches += 1
+            kind.groups += 1
             known = list(kind.templates)
         for place, template in enumerate(known):
-            found = template.sheet(sketch, numbers, soc)
-            if found is not None:
+            fits, share = template.share(numbers, soc)
+            if fits:
                 template.used += 1
                 if place and template.used > known[place - 1].used:
                     self._prefer(kind, template)
-                return found
-        if not make and kind.launches < REPAID_BY * (len(known) + 1):
-            return None
-        template = Template(sketch, numbers, soc)
-        found = template.sheet(sketch, numbers, soc)
-        assert found is not None, "a launch fulfils the conditions that it has set"
-        self._keep(kind, template)
-        return found
-
-    def _keep(self, kind: _Kind, template: Template) -> None:
+                return template, share
+        if worth is not None and (not worth or kind.groups < REPAID_BY * (len(known) + 1)):
+            return None, None
+        with _without_collection():
+            template = Template(sketch, group, numbers, soc)
+        fits, share = template.share(numbers, soc)
+        assert fits, "a group fulfils the conditions that it has set"
         with self._lock:
             self.made += 1
             kind.templates.append(template)
             while sum([len(each.templates) for each in self._kinds.values()]) > KEPT:
                 self._kinds.popitem(last=False)
+        return template, share
 
     def _prefer(self, kind: _Kind, template: Template) -> None:
         """Try this one a little earlier."""
@@ -114,17 +152,17 @@ class Templates:
 
 
 class Template:
-    """Tables of launches that take the same way through recorder, checks and costs."""
+    """Shares of tables for groups that take the same way through recorder, checks and costs."""
 
-    def __init__(self, sketch: Sketch, numbers: Sequence[int], soc: Soc) -> None:
+    def __init__(self, sketch: Sketch, group: Group, numbers: Sequence[int], soc: Soc) -> None:
         trace = Trace()
         given = iter([trace.number(number) for number in numbers])
-        traced = _rebuilt(sketch, given)
+        alone = _rebuilt(sketch, group, given)
         where = Residency(*cast(Iterator[int], given))
         chip = TracedSoc(soc, trace)
         used: set[str] = set()
-        launch = traced.launch(chip.soc)
-        self._clean = not verify(launch, chip.soc)
+        launch = alone.launch(chip.soc)
+        self._clean = not check_blocks(launch.blocks[0], launch, chip.soc)
         outputs: list[object] = []
         if self._clean:
             layouts = {t.name: t.layout for t in launch.tensors if t.layout is not None}
@@ -136,36 +174,75 @@ class Template:
         # Text that a number has gone into tells nothing about a launch that is in order.
         assert not (self._clean and trace.leaked)
         self.used = 0
-        self._keys = frozenset(used)
+        self.keys = frozenset(used)
         self._paths, self._facts = chip.paths, chip.facts
         self._chip: tuple[Soc, tuple[int | float, ...] | None] | None = None
         self.replay = trace.replay(outputs)
 
-    def sheet(self, sketch: Sketch, numbers: Sequence[int], soc: Soc) -> Sheet | None:
-        """For a launch of the same kind, if it fulfils the conditions."""
+    def share(self, numbers: Sequence[int], soc: Soc) -> tuple[bool, _Share | None]:
+        """Whether a group of the same kind fulfils the conditions, and what it gets."""
         chip = self._chip
         if chip is None or chip[0] is not soc:
             chip = self._chip = (soc, numbers_of(soc, self._paths, self._facts))
         if chip[1] is None:
-            return None
+            return False, None
         values = self.replay((*numbers, *chip[1]))
         if values is None:
-            return None
+            return False, None
         if not self._clean:
-            return Sheet(None, self._keys)
-        *moved, last = values[:3], values[3:]
-        found = array(last)
-        rows, segments, groups = [part.filled(found) for part in self._parts]
-        first_blocks = [first for _, first, *_ in sketch.groups]
-        return Sheet(Table(rows, segments, groups, first_blocks, self._flags, moved[0]), self._keys)
+            return True, None
+        loaded, stored, of_hbm, count, *rest = values
+        found = array(rest)
+        return True, _Share(
+            self._rows.filled(found), self._segments.filled(found), count, (loaded, stored, of_hbm)
+        )
 
     def _filled(self, lowered: Lowered) -> list[object]:
-        """Outputs: the sums of :func:`moved_by`, which may be large, then all numbers of the table once."""
+        """Outputs: the sums of :func:`moved_by`, which may be large, and the number of blocks; then all
+        numbers of rows and segments once."""
+        rows, segments, _ = cells(lowered)
         outputs: list[object] = []
         places: dict[object, int] = {}
-        self._parts = [_Part(part, outputs, places) for part in cells(lowered)]
-        self._flags = flags_of(lowered)
-        return [*moved_by(lowered), *outputs]
+        self._rows = _Part(rows, outputs, places)
+        self._segments = _Part(segments, outputs, places)
+        (self.flags,) = flags_of(lowered)
+        return [*moved_by(lowered), lowered.groups[0].count, *outputs]
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Numba brings a million objects; to look through them for cycles takes longer than to make a template,
+    which makes many objects and no cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _joined(sketch: Sketch, found: Sequence[tuple[Template, _Share]]) -> Table:
+    """The table of all groups."""
+    rows, begin = 0, 0
+    groups = []
+    moved = [0, 0, 0]
+    for template, share in found:
+        share.segments[:, :2] += rows
+        rows += len(share.rows)
+        end = begin + len(share.segments)
+        groups.append((begin, end, share.count, len(template.flags)))
+        begin = end
+        moved = [a + b for a, b in zip(moved, share.moved, strict=True)]
+    shares = [share for _, share in found]
+    return Table(
+        np.concatenate([share.rows for share in shares]) if len(shares) > 1 else shares[0].rows,
+        np.concatenate([share.segments for share in shares]) if len(shares) > 1 else shares[0].segments,
+        array(groups),
+        [first for _, first, *_ in sketch.groups],
+        [template.flags for template, _ in found],
+        (moved[0], moved[1], moved[2]),
+    )
 
 
 class _Part:
@@ -190,16 +267,22 @@ class _Part:
         return found
 
 
-# ---- a launch as its kind and its numbers -----------------------------------------------------------------
+# ---- a group of a launch as its kind and its numbers ------------------------------------------------------
 
 
-def _kind(sketch: Sketch, numbers: list[int]) -> object:
-    """What is no number of a launch; the numbers are appended to ``numbers``."""
-    kind: list[object] = [sketch.kernel, sketch.record, _part(sketch.about, numbers)]
-    for starts, _, tiles, buffer_length, buffer_num in sketch.groups:
-        numbers += (starts.start, starts.step, len(starts), tiles.length, tiles.tile_length)
-        numbers += (buffer_length, buffer_num)
-    kind.append(len(sketch.groups))
+def _places(sketch: Sketch) -> list[Place]:
+    return [(s.start, s.step, len(s), tiles.length) for s, _, tiles, _, _ in sketch.groups]
+
+
+def _numbers(group: Group) -> tuple[int, ...]:
+    starts, _, tiles, buffer_length, buffer_num = group
+    cut = (tiles.length, tiles.tile_length, buffer_length, buffer_num)
+    return (starts.start, starts.step, len(starts), *cut)
+
+
+def _tensors(sketch: Sketch, numbers: list[int]) -> tuple[object, ...]:
+    """What is no number of the tensors; the numbers are appended to ``numbers``."""
+    kind: list[object] = []
     for tensor in sketch.tensors:
         numbers.append(tensor.length)
         kind += (tensor.name, tensor.dtype, tensor.written)
@@ -231,23 +314,21 @@ def _names(kind: type) -> tuple[str, ...]:
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
-def _rebuilt(sketch: Sketch, numbers: Iterator[Any]) -> Sketch:
-    """The same with other numbers, taken in the order in which :func:`_kind` gives them."""
+def _rebuilt(sketch: Sketch, group: Group, numbers: Iterator[Any]) -> Sketch:
+    """A launch of that group alone with other numbers, in the order in which they were taken from it."""
+    starts = Starts(next(numbers), next(numbers), next(numbers))
+    tiles = Tiles(next(numbers), next(numbers))
+    alone = (cast(range, starts), group[1], tiles, next(numbers), next(numbers))
     about = _rebuilt_part(sketch.about, numbers)
-    groups = []
-    for _, first, *_ in sketch.groups:
-        starts = Starts(next(numbers), next(numbers), next(numbers))
-        tiles = Tiles(next(numbers), next(numbers))
-        groups.append((cast(range, starts), first, tiles, next(numbers), next(numbers)))
     tensors = []
     for tensor in sketch.tensors:
         length, layout = next(numbers), tensor.layout
         if layout is not None:
-            shape = tuple(next(numbers) for _ in layout.shape)
-            strides = tuple(next(numbers) for _ in layout.strides)
+            shape = tuple([next(numbers) for _ in layout.shape])
+            strides = tuple([next(numbers) for _ in layout.strides])
             layout = Layout(shape, strides, next(numbers))
         tensors.append(TensorArg(tensor.name, tensor.dtype, length, tensor.written, layout))
-    return replace(sketch, about=about, groups=tuple(groups), tensors=tuple(tensors))
+    return replace(sketch, about=about, groups=(alone,), tensors=tuple(tensors))
 
 
 def _rebuilt_part(value: Any, numbers: Iterator[Any]) -> Any:

@@ -139,6 +139,8 @@ class PipeUnit(ABC):
                 for step in part.steps:
                     if not queue:
                         yield self.idle()
+                        if self.trip == part.trips:
+                            break  # it was ahead of S, and the trips left were skipped while it was idle
                     issued = queue.popleft()
                     if issued > self.clock:
                         self.spend(issued - self.clock, self._issuing, "issue")

@@ -186,6 +186,44 @@ def test_a_flag_that_is_raised_in_the_cycle_in_which_it_was_taken_is_not_raised_
     assert isinstance(agree(soc, hand(*steps, trips=30), "cold"), tuple)
 
 
+def test_a_flag_of_one_copy_that_is_raised_for_every_trip_is_left_to_the_reference() -> None:
+    # The copy's data come after MTE2 has worked off all three sets: three raises are known at once.
+    x = Pipe.MTE2, Pipe.V
+    launch = hand(("load", 0, x, 0), ("pair", 0, x, 0), ("pair", 0, x, 0), ("pair", 0, x, 0))
+    soc = socs.load("Ascend910B4-1")
+    assert "raised twice" in str(agree(soc, launch, "hot"))
+    assert told(soc, launch, "hot", "fast", skip=True) is None
+
+
+def test_a_pipe_ahead_of_the_scalar_unit_leaves_the_loop_whose_last_trips_are_skipped() -> None:
+    """MTE3 has done its part of a trip while S still waits for room in MTE2's queue."""
+    short, long, store = ("load", 0, TO_V, 0), ("load", 57, TO_V, 0), ("store", 0, TO_V, 0)
+
+    def loop(trips: int, *steps: Step) -> Loop:
+        return Loop(tuple(i for i in recorded(list(steps)) if isinstance(i, Instruction)), trips, 1)
+
+    soc = socs.load(
+        "Ascend910A",
+        {
+            "dma.queue_depth": 1,
+            "memory.hbm_bytes_per_s": 187612838746.0,
+            "dma.store.l2.port_bytes_per_cycle": 1.0,
+            **{f"scalar.{name}_cycles": 0 for name in ("issue", "loop", "set_flag")},
+        },
+    )
+    groups, first = [], 0
+    for count, items in (
+        (1, recorded([short])),
+        (21, [*recorded([short, short]), loop(12, short, short, long)]),
+        (3, [loop(8, short, short, short, store, short, short), *recorded([short, short])]),
+    ):
+        starts = range(first << 20, (first + count) << 20, 1 << 20)
+        groups.append(Blocks(Program(tuple(items), (), 1 << 20), starts, first))
+        first += count
+    tensors = (TensorArg("x", DType.FLOAT32, 1 << 26), TensorArg("out", DType.FLOAT32, 1 << 26, written=True))
+    assert isinstance(agree(soc, Launch("ahead", tuple(groups), tensors), "hot"), tuple)
+
+
 def test_a_loop_that_takes_no_time_ends() -> None:
     soc = socs.load("Ascend910B3", {"scalar.loop_cycles": 0, "scalar.issue_cycles": 0})
     found = told(soc, hand(("loop", 0, TO_V, 0), trips=1 << 40), "cold", "fast", skip=True)

@@ -44,7 +44,6 @@ OUT = 12
 
 FINISHED, DEADLOCK, RAISED_TWICE, TOO_LARGE, AHEAD = range(5)
 """Values of ``out[STATUS]``. ``AHEAD``: a flag has two raises to come, which only SimPy's engine keeps."""
-_TWICE_AHEAD = 1 << 32
 
 EXECUTE, DRAIN, LAUNCH, ISSUE, MEMORY, QUEUE = range(6)
 """Reasons by place; ``QUEUE + pipe - 1``: the scalar pipe's wait for room in that pipe's queue."""
@@ -54,6 +53,8 @@ REASONS = 8
 _DOING, _UNTIL, _THEN, _ROW, _SEGMENT, _TRIP, _QUEUED, _SINCE, _RETIRES, _BEGAN, _LEFT, _RATE = range(12)
 _AHEAD = _RETIRES
 """S has no results: there it is when the next flag will be raised that is known to be, or 0."""
+_TWICE_AHEAD = -1
+"""Or this, from when one of them has a second raise to come."""
 DONE_AT = _SINCE
 INSTRUCTIONS = 12
 CYCLES = 13
@@ -244,9 +245,12 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
         if kind == _SET_FLAG and pipe != _V and left:
             # The pipe goes on; the flag is raised when the data are there.
             flag = base + FLAGS_FROM + rows[row, _FLAG]
-            w[flag] += _TWICE_AHEAD * int(w[flag + 2 * flags] != 0)
-            raised = w[flag + 2 * flags] = now + left + rows[row, _CYCLES]
-            w[base + _AHEAD] = raised if not w[base + _AHEAD] else min(raised, w[base + _AHEAD])
+            raised = now + left + rows[row, _CYCLES]
+            if w[flag + 2 * flags]:
+                w[base + _AHEAD] = _TWICE_AHEAD
+            elif not w[base + _AHEAD] or raised < w[base + _AHEAD]:
+                w[base + _AHEAD] = raised
+            w[flag + 2 * flags] = raised
             _book(w, me, now, 0, rows[row, _CYCLES], _NOTHING)
         elif kind == _SET_FLAG:
             _book(w, me, now, left, rows[row, _CYCLES], _RAISE)
@@ -606,10 +610,12 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
             continue
 
         for group in range(many):
+            if w[group * stretch + _AHEAD] == _TWICE_AHEAD:
+                out[STATUS] = AHEAD
+                return
             for flag in range(groups[group, _FLAGS]):
                 if w[group * stretch + FLAGS_FROM + flag] > 1:
-                    twice = w[group * stretch + FLAGS_FROM + flag] < _TWICE_AHEAD
-                    out[STATUS], out[TOTAL] = RAISED_TWICE if twice else AHEAD, now
+                    out[STATUS], out[TOTAL] = RAISED_TWICE, now
                     out[STUCK_GROUP], out[STUCK_FLAG] = group, flag
                     return
         soonest = through_at

@@ -452,6 +452,9 @@ def cann_root(
         str | None,
         typer.Option("--cc", metavar="COMMAND", help="The C compiler. Default: CC, gcc, clang, zig."),
     ] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="For tests: ATLAS_EMU_FAULT makes functions fail.")
+    ] = False,
     as_json: JsonOption = False,
     overrides: SetOption = None,
 ) -> None:
@@ -461,7 +464,12 @@ def cann_root(
     from emulator.report.progress import Steps
 
     with Steps(4) as progress:
-        root = lay_out(directory, api.soc(soc, _pairs(overrides)), compiler=compiler, tell=progress.step)
+        root = lay_out(
+            *(directory, api.soc(soc, _pairs(overrides))),
+            compiler=compiler,
+            with_faults=faults,
+            tell=progress.step,
+        )
     if as_json:
         _json(root.to_json())
         return

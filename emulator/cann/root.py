@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from emulator import __version__
+from emulator.cann import faults, tables, toolchain
 from emulator.cann import loops as ahead
-from emulator.cann import tables, toolchain
 from kernel.compile import available_threads
 from socs import all_socs
 from socs.errors import AtlasError
@@ -27,6 +27,7 @@ RUNTIME = (
     "stream",
     "event",
     "device",
+    "leaks",
     "types",
     "predict",
     "refused",
@@ -118,12 +119,14 @@ def lay_out(
     *,
     compiler: str | None = None,
     flags: Sequence[str] = (),
+    with_faults: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Root:
     """Build the libraries into ``directory`` and put headers and scripts beside them.
 
     ``soc``: the chip where ``ATLAS_EMU_SOC`` names none; one of the user's own is added to the catalogue's.
-    ``flags``: more of the compiler's, such as ``-fsanitize=address``. An existing root is replaced; a
+    ``flags``: more of the compiler's, such as ``-fsanitize=address``. ``with_faults``: functions fail on
+    demand (``ATLAS_EMU_FAULT``); ``faults.txt`` lists them. An existing root is replaced; a
     folder with anything else in it is refused. Raises ``AtlasError``.
     """
     command = toolchain.find(compiler)
@@ -149,7 +152,12 @@ def lay_out(
         (source / "chips.c").write_text(tables.chips_source(chips, loops, soc.name, __version__))
         (source / "loops.c").write_text(tables.loops_source(loops))
         needs = ("-DATLAS_NEEDS_AVX2",) if level == "x86-64-v3" else ()
-        _build(command, [*FLAGS, *needs, *flags], source, root, objects)
+        wrappers = None
+        if with_faults:
+            known = faults.functions()
+            wrappers = faults.write_sources(known, source)
+            (root / "faults.txt").write_text(faults.listing(known))
+        _build(command, [*FLAGS, *needs, *flags], source, root, objects, wrappers)
         _dress(root, level)
         os.chmod(root, 0o755)
         if directory.is_dir():
@@ -174,15 +182,27 @@ def _copy(name: str, target: Path) -> None:
         shutil.copytree(folder, target, ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def _build(command: list[str], flags: list[str], source: Path, root: Path, objects: list[Path]) -> None:
+def _build(
+    command: list[str],
+    flags: list[str],
+    source: Path,
+    root: Path,
+    objects: list[Path],
+    wrappers: Mapping[str, str] | None,
+) -> None:
+    """``wrappers``: of each library, where functions fail on demand (:mod:`emulator.cann.faults`)."""
     library = root / "lib64"
     library.mkdir()
     includes = [f"-I{root / 'include'}", f"-I{root / 'include/aclnnop'}", f"-I{source}"]
     (source / "empty.c").write_text("typedef int atlas_empty;\n")
 
+    outer = ["fault", *wrappers.values()] if wrappers is not None else []
+    renamed = ["-DATLAS_FAULTS", "-include", "fault_renames.h"] if wrappers is not None else []
+
     def compile_one(name: str) -> None:
-        text = str(source / f"{name}.c")
-        toolchain.run([*command, *flags, *includes, "-c", text, "-o", str(source / f"{name}.o")], f"{name}.c")
+        line = [*command, *flags, *includes, *([] if name in outer else renamed)]
+        result = str(source / f"{name}.o")
+        toolchain.run([*line, "-c", str(source / f"{name}.c"), "-o", result], f"{name}.c")
 
     def link(name: str, parts: Sequence[str | Path], needed: Sequence[str]) -> None:
         inputs = [str(part) if isinstance(part, Path) else str(source / f"{part}.o") for part in parts]
@@ -196,11 +216,16 @@ def _build(command: list[str], flags: list[str], source: Path, root: Path, objec
             name,
         )
 
+    runtime, nn, operators = [*RUNTIME], [*NN], [*OPERATORS]
+    if wrappers is not None:
+        runtime += ["fault", wrappers["libascendcl.so"]]
+        nn.append(wrappers["libnnopbase.so"])
+        operators.append(wrappers["libopapi_nn.so"])
     with ThreadPoolExecutor(available_threads()) as pool:
-        list(pool.map(compile_one, [*RUNTIME, *NN, *OPERATORS, "empty"]))
-        link("libascendcl.so", RUNTIME, ())
-        link("libnnopbase.so", NN, ("libascendcl.so",))
-        link("libopapi_nn.so", [*OPERATORS, *objects], ("libnnopbase.so", "libascendcl.so"))
+        list(pool.map(compile_one, [*runtime, *nn, *operators, "empty"]))
+        link("libascendcl.so", runtime, ())
+        link("libnnopbase.so", nn, ("libascendcl.so",))
+        link("libopapi_nn.so", [*operators, *objects], ("libnnopbase.so", "libascendcl.so"))
         list(pool.map(lambda item: link(item[0], ("empty",), (item[1],)), EMPTY.items()))
     for name, target in ALIASES.items():
         (library / name).symlink_to(target)

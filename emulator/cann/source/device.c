@@ -140,6 +140,18 @@ aclError aclInit(const char *configPath)
     return ACL_SUCCESS;
 }
 
+static void tell_leaks(void)
+{
+#ifdef ATLAS_FAULTS
+    const bool always = true;
+#else
+    const bool always = false;
+#endif
+    char text[ATLAS_TEXT];
+    if ((always || atlas_debugging()) && emu_leaks(text, sizeof text))
+        fprintf(stderr, "atlas-emu: aclFinalize: not given back: %s\n", text);
+}
+
 aclError aclFinalize(void)
 {
     pthread_mutex_lock(&lock);
@@ -151,6 +163,8 @@ aclError aclFinalize(void)
         return acl_fail(ACL_ERROR_REPEAT_FINALIZE, "EH0009", "aclFinalize was called before.");
     if (atlas_debugging())
         emu_memory_report();
+    tell_leaks();
+    emu_streams_forget();
     return ACL_SUCCESS;
 }
 
@@ -189,6 +203,17 @@ static void end_context(emu_context *c, bool force)
     if (current == c)
         current = NULL;
     free(c);
+}
+
+size_t emu_contexts_live(void)
+{
+    size_t implicit = 0;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < MOST_DEVICES; i++)
+        implicit += devices[i].context != NULL;
+    pthread_mutex_unlock(&lock);
+    size_t all = atlas_handle_count(HANDLE_CONTEXT);
+    return all > implicit ? all - implicit : 0;
 }
 
 static int check_device(int32_t deviceId)

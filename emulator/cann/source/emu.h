@@ -35,6 +35,7 @@ typedef enum {
 bool atlas_handle_add(atlas_handle_kind kind, const void *handle);
 bool atlas_handle_has(atlas_handle_kind kind, const void *handle);
 bool atlas_handle_remove(atlas_handle_kind kind, const void *handle);
+size_t atlas_handle_count(atlas_handle_kind kind);
 
 /* Device memory. */
 typedef struct atlas_block atlas_block;

@@ -115,6 +115,19 @@ bool atlas_handle_remove(atlas_handle_kind kind, const void *handle)
     return at != SIZE_MAX;
 }
 
+size_t atlas_handle_count(atlas_handle_kind kind)
+{
+    size_t count = 0;
+    pthread_once(&once, make);
+    for (int i = 0; i < SHARDS; i++) {
+        pthread_mutex_lock(&shards[i].lock);
+        for (size_t at = 0; at < shards[i].capacity; at++)
+            count += shards[i].slots[at] > REMOVED && shards[i].kinds[at] == kind;
+        pthread_mutex_unlock(&shards[i].lock);
+    }
+    return count;
+}
+
 /* The tables themselves are freed at unload, so that leak checkers see only the client's leaks. */
 __attribute__((destructor)) static void free_tables(void)
 {

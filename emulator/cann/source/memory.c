@@ -335,24 +335,32 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     return ACL_SUCCESS;
 }
 
+void emu_memory_live(bool host, size_t *count, size_t *bytes)
+{
+    *count = *bytes = 0;
+    pthread_mutex_lock(&lock);
+    const table *t = host ? &host_memory : &device_memory;
+    for (size_t i = 0; i < t->count; i++)
+        if (!t->items[i]->freed) {
+            ++*count;
+            *bytes += t->items[i]->size;
+        }
+    pthread_mutex_unlock(&lock);
+}
+
 void emu_memory_report(void)
 {
     pthread_mutex_lock(&lock);
-    size_t bytes = 0, leaks = 0;
     for (size_t i = 0; i < device_memory.count; i++) {
         const atlas_block *b = device_memory.items[i];
         if (b->freed)
             continue;
         report_damage(b, "aclFinalize");
         atlas_debug("aclFinalize: %zu bytes of device memory at %p were not freed", b->size, (void *)b->base);
-        bytes += b->size;
-        leaks++;
     }
     for (size_t i = 0; i < host_memory.count; i++)
         atlas_debug("aclFinalize: %zu bytes of aclrtMallocHost at %p were not freed", host_memory.items[i]->size,
                     (void *)host_memory.items[i]->base);
-    if (leaks > 0)
-        atlas_debug("aclFinalize: %zu bytes in %zu allocations of device memory leak", bytes, leaks);
     pthread_mutex_unlock(&lock);
 }
 

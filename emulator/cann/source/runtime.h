@@ -43,7 +43,17 @@ int emu_stream_wait_until(emu_stream *stream, uint64_t number);
 /* While debugging: tell of work on any stream that is still to write what is read here. */
 void emu_check_unsynchronised(const char *call, const void *first, size_t bytes);
 
+/* While debugging: allocations that were not freed, and damage. */
 void emu_memory_report(void);
+/* Allocations of device memory, or of aclrtMallocHost, that the client has not freed. */
+void emu_memory_live(bool host, size_t *count, size_t *bytes);
+/* Streams that the client has not destroyed, also those that ended with their context. */
+size_t emu_streams_live(void);
+void emu_streams_forget(void);
+/* Contexts of aclrtCreateContext. */
+size_t emu_contexts_live(void);
+/* All of these, and tensors, executors, events: false if there is nothing. */
+bool emu_leaks(char *text, size_t size);
 /* Whether [pointer, pointer + bytes) is memory of aclrtMallocHost. */
 bool emu_is_pinned_host(const void *pointer);
 int emu_default_overflow(void);

@@ -18,6 +18,7 @@ struct emu_stream {
     pthread_cond_t work, progress;
     int users; /* under registry_lock: the handle, and every call that holds the stream */
     emu_context *context;
+    bool standard; /* the default one of its context */
     bool saturates;
     uint64_t id;
     atlas_task *first, *last;
@@ -34,6 +35,7 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static emu_stream *streams;
 static int stream_count;
 static uint64_t next_id;
+static atomic_size_t abandoned; /* streams that ended with their context */
 
 emu_stream *emu_stream_new(emu_context *context, bool saturates)
 {
@@ -48,6 +50,7 @@ emu_stream *emu_stream_new(emu_context *context, bool saturates)
     pthread_cond_init(&s->progress, &attributes);
     pthread_condattr_destroy(&attributes);
     s->context = context;
+    s->standard = context->stream == NULL; /* a context's first */
     s->saturates = saturates;
     s->users = 1;
     pthread_mutex_lock(&registry_lock);
@@ -312,12 +315,29 @@ void emu_streams_close(emu_context *context, bool force)
     emu_stream *s;
     while ((s = next_stream(context, UINT64_MAX)) != NULL) {
         bool mine = atlas_handle_remove(HANDLE_STREAM, s);
+        if (mine && !s->standard)
+            atomic_fetch_add(&abandoned, 1);
         if (mine)
             emu_stream_close(s, force);
         emu_stream_put(s);
         if (!mine)
             break; /* another thread is at it */
     }
+}
+
+size_t emu_streams_live(void)
+{
+    size_t count = atomic_load(&abandoned);
+    pthread_mutex_lock(&registry_lock);
+    for (const emu_stream *s = streams; s != NULL; s = s->after)
+        count += !s->standard;
+    pthread_mutex_unlock(&registry_lock);
+    return count;
+}
+
+void emu_streams_forget(void)
+{
+    atomic_store(&abandoned, 0);
 }
 
 void emu_check_unsynchronised(const char *call, const void *first, size_t bytes)

@@ -492,6 +492,7 @@ def exec_(
     summary: Annotated[
         Path | None, typer.Option("--summary", metavar="FILE", help="All kernels as op_summary.csv.")
     ] = None,
+    trace: TraceOption = None,
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="The launch log: one JSON object per line.")
     ] = None,
@@ -501,12 +502,15 @@ def exec_(
     """Run a C, C++ or Python client on the emulated NPU; report its device time; exit with its status."""
     from emulator import api, files
     from emulator.cann import execute
+    from emulator.cann.trace import trace as trace_of
     from emulator.report.progress import Steps
     from socs.errors import AtlasError
 
-    for path in (summary, log):
-        if path is not None:
-            files.check_writable(path)
+    outputs = [path for path in (summary, trace, log) if path is not None]
+    for path in outputs:
+        files.check_writable(path)
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise AtlasError(f"{' '.join(map(str, outputs))}: two outputs cannot go into one file")
     chip = api.soc(soc, _pairs(overrides))
     if root is None:
         with Steps(4) as progress:
@@ -516,6 +520,8 @@ def exec_(
     done = execute.execute(command, root, chip, l2=l2, log=log)
     if summary is not None:
         files.write_text_atomic(summary, execute.op_summary(done))
+    if trace is not None:
+        files.write_text_atomic(trace, trace_of(done, chip))
     if not quiet:
         with contextlib.suppress(OSError):
             typer.echo(execute.table(done, chip), err=True, nl=False)

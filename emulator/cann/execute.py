@@ -21,6 +21,7 @@ from typing import Any
 
 from emulator.aclnn import AclTensor, aclnnMseLossBackwardGetWorkspaceSize
 from emulator.aclnn.timing import RouteTime
+from emulator.cann import clocks
 from kernel.compile import cache_dir
 from socs.errors import AtlasError
 from socs.spec import Soc
@@ -193,20 +194,16 @@ def execute(
         with predictor(times, Path(temporary) / "predictor"):
             status = _run(command, variables)
         lines = path.read_text().splitlines() if path.exists() else []
-    launches, problems = [], dict[str, None]()
-    clocks: dict[int, float] = {}
-    for line in lines:
-        call = json.loads(line)
-        found = times.of(call)
-        stream = int(call["stream"])
-        start = clocks.get(stream, 0.0)
-        if isinstance(found, RouteTime):
-            launches.append(Launched(call, found, start))
-            clocks[stream] = start + found.time_us
-        else:
-            launches.append(Launched(call, None, start))
-            problems[found] = None
-    return Execution(status, tuple(launches), tuple(problems))
+    calls = [json.loads(line) for line in lines]
+    found = [times.of(call) if "launch" in call else "" for call in calls]
+    begins = clocks.starts(calls, [0.0 if isinstance(time, str) else time.time_us for time in found])
+    launches = tuple(
+        Launched(call, None if isinstance(time, str) else time, start)
+        for call, time, start in zip(calls, found, begins, strict=True)
+        if "launch" in call
+    )
+    problems = dict.fromkeys(time for time in found if isinstance(time, str) and time)
+    return Execution(status, launches, tuple(problems))
 
 
 def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:

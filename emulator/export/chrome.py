@@ -7,7 +7,7 @@ category. Times are microseconds from the start of the task; cycles are in the a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulator.device.timeline import REASON_TEXT, Reason, Repeat, Span
@@ -36,19 +36,24 @@ def chrome_trace(result: Result) -> str:
             events += _skipped(result, repeat)
     # Slices of no whole nanosecond come before the one that begins with them.
     events.sort(key=lambda e: (e["ph"] != "M", e.get("ts", 0.0), e.get("dur", 0.0), e["pid"], e["tid"]))
-    document = {
+    other = {
+        "soc": result.soc.name,
+        "kernel": result.kernel,
+        "stand_in_for": result.stand_in_for,
+        "cycles": result.cycles,
+        "clock_hz": result.soc.clock_hz,
+    }
+    return document(events, other)
+
+
+def document(events: Sequence[Mapping[str, Any]], other: Mapping[str, Any]) -> str:
+    """Trace events as the text of a file; ``other``: what it says of itself."""
+    whole = {
         "traceEvents": events,
         "displayTimeUnit": "ns",
-        "otherData": {
-            "tool": "atlas-emulator",
-            "soc": result.soc.name,
-            "kernel": result.kernel,
-            "stand_in_for": result.stand_in_for,
-            "cycles": result.cycles,
-            "clock_hz": result.soc.clock_hz,
-        },
+        "otherData": {"tool": "atlas-emulator", **other},
     }
-    return json.dumps(document, separators=(",", ":")) + "\n"
+    return json.dumps(whole, separators=(",", ":")) + "\n"
 
 
 def _names(result: Result) -> Iterator[dict[str, Any]]:
@@ -56,17 +61,19 @@ def _names(result: Result) -> Iterator[dict[str, Any]]:
     for core in result.timeline.cores:
         last = core.first_block + core.blocks - 1
         blocks = f"block {core.first_block}" if core.blocks == 1 else f"blocks {core.first_block}..{last}"
-        yield _meta("process_name", core.index, 0, {"name": f"{result.soc.name} {blocks}"})
+        yield meta("process_name", core.index, 0, {"name": f"{result.soc.name} {blocks}"})
         for pipe, thread in _THREADS.items():
-            yield _meta("thread_name", core.index, thread, {"name": str(pipe)})
-            yield _meta("thread_sort_index", core.index, thread, {"sort_index": thread})
+            yield meta("thread_name", core.index, thread, {"name": str(pipe)})
+            yield meta("thread_sort_index", core.index, thread, {"sort_index": thread})
 
 
-def _meta(name: str, process: int, thread: int, arguments: dict[str, Any]) -> dict[str, Any]:
-    return {"ph": "M", "name": name, **_place(process, thread), "args": arguments}
+def meta(name: str, process: int, thread: int, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a process or a thread is called, or where it is shown."""
+    return {"ph": "M", "name": name, **place(process, thread), "args": arguments}
 
 
-def _place(process: int, thread: int) -> dict[str, int]:
+def place(process: int, thread: int) -> dict[str, int]:
+    """The row of an event, from numbers that count from 0."""
     # Thread numbers are unique and differ from process numbers, or Perfetto calls one the main thread.
     return {"pid": process + 1, "tid": 100 * (process + 1) + thread}
 
@@ -118,15 +125,14 @@ def _complete(
     end: int,
     arguments: dict[str, Any],
 ) -> dict[str, Any]:
+    clock = result.soc.clock_hz
+    ends = (start * 1e9 / clock, end * 1e9 / clock)
+    return {**interval(*ends), "name": name, "cat": category, **place(process, thread), "args": arguments}
+
+
+def interval(start_ns: float, end_ns: float) -> dict[str, Any]:
+    """A slice's kind, start and duration."""
     # Viewers keep whole nanoseconds. Both ends are rounded, so that neighbours still touch: a
     # duration rounded by itself makes slices overlap, which Perfetto reports as data loss.
-    first, last = (round(cycle * 1e9 / result.soc.clock_hz) for cycle in (start, end))
-    return {
-        "ph": "X",
-        "name": name,
-        "cat": category,
-        **_place(process, thread),
-        "ts": first / 1000,
-        "dur": (last - first) / 1000,
-        "args": arguments,
-    }
+    first, last = round(start_ns), round(end_ns)
+    return {"ph": "X", "ts": first / 1000, "dur": (last - first) / 1000}

@@ -1,4 +1,6 @@
 /* Events: marks in streams. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime.h"
@@ -9,6 +11,7 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t reached;
     int users; /* under the lock: the handle, and every task that still has to come by */
+    uint64_t id;
     bool complete_at_first; /* made by aclrtCreateEventExWithFlag */
     uint64_t recorded, completed; /* how often */
     double host_us, device_us; /* of the latest record */
@@ -21,6 +24,7 @@ typedef struct {
 } mark;
 
 static atomic_int event_count;
+static atomic_uint_fast64_t next_id;
 /* A handle is looked up and pinned under this, so that no event is destroyed in between. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -74,6 +78,7 @@ static aclError create(aclrtEvent *event, uint32_t flag, bool complete_at_first)
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->reached, NULL);
     e->users = 1;
+    e->id = atomic_fetch_add(&next_id, 1);
     e->complete_at_first = complete_at_first;
     *event = e;
     return ACL_SUCCESS;
@@ -152,6 +157,15 @@ static void release_mark(atlas_task *task)
     free(task);
 }
 
+/* What the device times of streams depend on besides their launches. */
+static void log_mark(const emu_event *e, aclrtStream stream, const char *what, uint64_t number)
+{
+    char line[160];
+    snprintf(line, sizeof line, "{\"event\": %" PRIu64 ", \"%s\": %" PRIu64 ", \"stream\": %" PRIu64 ", \"host_us\": %.3f}\n",
+             e->id, what, number, atlas_stream_number(stream), atlas_host_us());
+    atlas_log_line(line);
+}
+
 /* A task for the event, which it pins; e is released in any case. */
 static aclError enqueue(emu_event *e, aclrtStream stream, int (*run)(atlas_task *, char *))
 {
@@ -163,7 +177,7 @@ static aclError enqueue(emu_event *e, aclrtStream stream, int (*run)(atlas_task 
     *m = (mark){.task = {.run = run, .done = run == run_mark ? reach : NULL, .release = release_mark}, .event = e};
     pthread_mutex_lock(&e->lock);
     e->users++;
-    m->number = run == run_mark ? ++e->recorded : e->recorded;
+    uint64_t number = m->number = run == run_mark ? ++e->recorded : e->recorded;
     pthread_mutex_unlock(&e->lock);
     int status = atlas_enqueue(stream, &m->task);
     if (status != 0) {
@@ -172,6 +186,8 @@ static aclError enqueue(emu_event *e, aclrtStream stream, int (*run)(atlas_task 
         pthread_mutex_unlock(&e->lock);
         put(e);
         free(m);
+    } else if (atlas_logging() && number > 0) {
+        log_mark(e, stream, run == run_mark ? "record" : "wait_for", number);
     }
     put(e);
     return status;

@@ -1,0 +1,53 @@
+"""The launches of a program as a Chrome trace: a row per stream, at predicted device time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from emulator.cann.execute import Execution, Launched
+from emulator.export import chrome
+from socs.spec import Soc
+
+
+def trace(execution: Execution, soc: Soc) -> str:
+    """JSON that Perfetto and MindStudio Insight open.
+
+    A slice per launch, with its kernels within; arguments are the call's, and ``host_us``, the host's clock
+    when it was enqueued. A launch whose time is not known is a mark where its stream comes to it.
+    """
+    streams = sorted({launch.stream for launch in execution.launches})
+    rows = {stream: row for row, stream in enumerate(streams, start=1)}
+    events = [chrome.meta("process_name", 0, 0, {"name": soc.name})]
+    for stream, row in rows.items():
+        events.append(chrome.meta("thread_name", 0, row, {"name": f"stream {stream}"}))
+        events.append(chrome.meta("thread_sort_index", 0, row, {"sort_index": row}))
+    slices = [event for launch in execution.launches for event in _slices(launch, rows[launch.stream])]
+    # A slice comes before those within it.
+    slices.sort(key=lambda event: (event["ts"], -event.get("dur", 0.0), event["tid"]))
+    other = {"soc": soc.name, "launches": len(execution.launches), "device_us": execution.device_us}
+    return chrome.document([*events, *slices], other)
+
+
+def _slices(launch: Launched, row: int) -> Iterator[dict[str, Any]]:
+    call = launch.call
+    arguments = {name: call[name] for name in ("launch", "host_us", "steps", "reduction") if name in call}
+    for name, tensor in call["tensors"].items():
+        arguments[name] = " ".join(f"{key} {value}" for key, value in tensor.items())
+    event = {"name": call["operator"], "cat": "launch", **chrome.place(0, row), "args": arguments}
+    start = launch.start_us * 1e3
+    if launch.time is None:
+        yield {**event, "ph": "i", "s": "t", "ts": round(start) / 1000}
+        return
+    yield {**event, **chrome.interval(start, start + launch.time_us * 1e3)}
+    for step in launch.time.steps:
+        end = start + step.time_us * 1e3
+        kernel = {"block_dim": step.block_dim, "cycles": step.cycles}
+        yield {
+            **chrome.interval(start, end),
+            "name": step.name,
+            "cat": "kernel",
+            **chrome.place(0, row),
+            "args": kernel,
+        }
+        start = end

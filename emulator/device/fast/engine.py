@@ -11,11 +11,25 @@ rules. All helpers are in this module: Numba's cache on disk does not see a chan
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 Int = NDArray[np.int64]
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _compiled(function: F) -> F:
+    """Compile a helper of :func:`run`, without reference counts and so without allocations.
+
+    For each array that is handed to a helper they would be two atomic additions, a third of all time.
+    """
+    decorate: Any = njit  # its declaration does not know the option
+    return cast(F, decorate(cache=True, nogil=True, _nrt=False)(function))
+
 
 # Columns of a row, in the order of emulator.device.lower.Row; _AFTER: how far on the pipe's next row in the
 # same trip is, or 0.
@@ -64,6 +78,9 @@ FLAGS_FROM = 4 * PIPE_WIDTH
 which each will be raised, where a transfer has yet to end."""
 
 _S, _V = 0, 2
+_NEW, _SUSPECT = _RATE, _LEFT
+"""S transfers nothing: there it is marked that a transfer of the group has no rate yet, and that a flag of it
+was raised that was already."""
 # What a pipe is doing.
 _IDLE, _BUSY, _AT_FLAG, _SERVED, _DONE, _AT_QUEUE, _AT_TRIP, _READY = range(8)
 # What happens when it stops being busy.
@@ -72,11 +89,13 @@ _NOTHING, _RAISE, _PUSH = range(3)
 _WHOLE = 1 << 16
 _NEVER = 1 << 62
 _UNCAPPED = 1 << 60
+_RATES = 64
+"""Lines of rates that are remembered, the first one not counted."""
 _LARGEST = 2.0**61
 """Beyond it sums might not fit into 64 bits."""
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def fair_rates(flows: Int, count: int, numbers: Int) -> None:
     """:func:`emulator.device.memory.rates` of the first ``count`` flows.
 
@@ -110,7 +129,7 @@ def fair_rates(flows: Int, count: int, numbers: Int) -> None:
                 left -= 1
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _use(flows: Int, flow: int, memory: int) -> int:
     """What a grain of a flow takes of a memory: loads of L2, its stores, HBM."""
     stores: int = flows[flow, _STORES]
@@ -118,7 +137,7 @@ def _use(flows: Int, flow: int, memory: int) -> int:
     return of_hbm if memory == 2 else int(stores == memory)
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _book(w: Int, me: int, now: int, left: int, took: int, then: int) -> None:
     """Busy for ``left`` cycles of draining and ``took`` of the instruction itself."""
     w[me + CYCLES + DRAIN] += left
@@ -128,7 +147,7 @@ def _book(w: Int, me: int, now: int, left: int, took: int, then: int) -> None:
     w[me + _UNTIL] = w[me + _SINCE] = now + left + took
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _take(w: Int, me: int, now: int, flag: int, flags: int, cycles: int) -> bool:
     """Go on past the flag at ``flag`` if it is raised."""
     if not w[flag]:
@@ -140,7 +159,14 @@ def _take(w: Int, me: int, now: int, flag: int, flags: int, cycles: int) -> bool
     return True
 
 
-@njit(cache=True, nogil=True)
+@_compiled
+def _raise(w: Int, base: int, flag: int) -> None:
+    """Raise the flag at ``flag`` of the group at ``base``."""
+    w[base + _SUSPECT] |= w[flag]
+    w[flag] += 1
+
+
+@_compiled
 def _scalar(
     w: Int, base: int, now: int, rows: Int, segments: Int, end: int, flags: int, depth: int, skip: int
 ) -> None:
@@ -174,7 +200,7 @@ def _scalar(
                 w[me + _SINCE] = now
                 w[target + _QUEUED] += 1
             elif w[me + _THEN] == _RAISE:
-                w[base + FLAGS_FROM + rows[row, _FLAG]] += 1
+                _raise(w, base, base + FLAGS_FROM + rows[row, _FLAG])
             w[me + _DOING], w[me + _THEN] = _READY, _NOTHING
             # The next row, the next trip, or the next segment.
             segment = w[me + _SEGMENT]
@@ -196,7 +222,7 @@ def _scalar(
             return
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flags: int) -> bool:
     """MTE2, V or MTE3 as far as it comes at ``now``. Whether a pipe before it may go on because of that."""
     me = base + PIPE_WIDTH * pipe
@@ -212,7 +238,7 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
             return wakes
         if doing == _BUSY:
             if w[me + _THEN] == _RAISE:
-                w[base + FLAGS_FROM + rows[row, _FLAG]] += 1
+                _raise(w, base, base + FLAGS_FROM + rows[row, _FLAG])
                 wakes = True
             w[me + _DOING], w[me + _THEN] = _IDLE, _NOTHING
         left = max(0, w[me + _RETIRES] - now)
@@ -264,9 +290,10 @@ def _pipe(w: Int, base: int, pipe: int, now: int, rows: Int, segments: Int, flag
         else:
             w[me + _DOING], w[me + _BEGAN] = _SERVED, now
             w[me + _LEFT], w[me + _RATE] = rows[row, _GRAINS], 0
+            w[base + _NEW] = 1
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _may_go_on(w: Int, base: int, me: int, now: int, rows: Int) -> bool:
     """Whether it is worth asking a pipe; most are busy."""
     doing = w[me + _DOING]
@@ -279,20 +306,20 @@ def _may_go_on(w: Int, base: int, me: int, now: int, rows: Int) -> bool:
     return bool(doing in (_AT_QUEUE, _READY))
 
 
-@njit(cache=True, nogil=True)
-def _raise(w: Int, base: int, now: int, flags: int) -> None:
+@_compiled
+def _raise_ahead(w: Int, base: int, now: int, flags: int) -> None:
     """Raise the flags whose transfers have ended by now."""
     w[base + _AHEAD] = 0
     for flag in range(base + FLAGS_FROM, base + FLAGS_FROM + flags):
         raised = w[flag + 2 * flags]
         if raised and raised <= now:
-            w[flag] += 1
+            _raise(w, base, flag)
             w[flag + 2 * flags] = 0
         elif raised and (not w[base + _AHEAD] or raised < w[base + _AHEAD]):
             w[base + _AHEAD] = raised
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _settle(w: Int, stretch: int, many: int, now: int, elapsed: int, rows: Int, due: Int) -> bool:
     """Serve for ``elapsed`` cycles; transfers that are through end. Whether one ends at ``now``."""
     ended = False
@@ -318,45 +345,106 @@ def _settle(w: Int, stretch: int, many: int, now: int, elapsed: int, rows: Int, 
     return ended
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _any_new(w: Int, stretch: int, many: int) -> bool:
     """Whether a transfer has no rate yet."""
+    found = 0
     for group in range(many):
-        for pipe in (1, 3):
-            me = group * stretch + PIPE_WIDTH * pipe
-            if w[me + _DOING] == _SERVED and not w[me + _RATE]:
-                return True
-    return False
+        found |= w[group * stretch + _NEW]
+        w[group * stretch + _NEW] = 0
+    return found != 0
 
 
-@njit(cache=True, nogil=True)
-def _share(w: Int, stretch: int, now: int, rows: Int, groups: Int, numbers: Int, flows: Int) -> int:
-    """Give all transfers in flight their rates; when the first of them will be through."""
+@_compiled
+def _share(
+    w: Int, stretch: int, now: int, rows: Int, groups: Int, numbers: Int, flows: Int, kinds: Int, found: Int
+) -> int:
+    """Give all transfers in flight their rates; when the first of them will be through.
+
+    ``found``: rates that have been found in this run. A line is how often its like came about (the first
+    line: how many lines there are), then of each pipe that transfers the kind of its row plus 1, or 0, then
+    their rates.
+    """
+    places = 2 * len(groups)
     count = 0
-    for group in range(len(groups)):
-        for pipe in (1, 3):
-            me = group * stretch + PIPE_WIDTH * pipe
-            if w[me + _DOING] == _SERVED:
-                row = w[me + _ROW]
-                flows[count, _WEIGHT], flows[count, _MOST] = groups[group, _COUNT], rows[row, _CAP]
-                flows[count, _OF_HBM], flows[count, _STORES] = rows[row, _HBM], rows[row, _STORE]
-                count += 1
+    for place in range(places):
+        me = (place >> 1) * stretch + PIPE_WIDTH * (1 + 2 * (place & 1))
+        served = w[me + _DOING] == _SERVED
+        found[0, 1 + place] = kinds[w[me + _ROW]] + 1 if served else 0
+        count += served
     if not count:
         return _NEVER
-    fair_rates(flows, count, numbers)
-    count = 0
-    soonest = _NEVER
-    for group in range(len(groups)):
-        for pipe in (1, 3):
-            me = group * stretch + PIPE_WIDTH * pipe
-            if w[me + _DOING] == _SERVED:
-                rate = w[me + _RATE] = flows[count, _FOUND]
-                soonest = min(soonest, -(-w[me + _LEFT] // rate))
+    line = _known(found, places)
+    if not line:
+        line = _next_line(found)
+        count = 0
+        for place in range(places):
+            found[line, 1 + place] = found[0, 1 + place]
+            if found[0, 1 + place]:
+                row = found[0, 1 + place] - 1
+                flows[count, _WEIGHT], flows[count, _MOST] = groups[place >> 1, _COUNT], rows[row, _CAP]
+                flows[count, _OF_HBM], flows[count, _STORES] = rows[row, _HBM], rows[row, _STORE]
                 count += 1
+        fair_rates(flows, count, numbers)
+        count = 0
+        for place in range(places):
+            if found[line, 1 + place]:
+                found[line, 1 + places + place] = flows[count, _FOUND]
+                count += 1
+    soonest = _NEVER
+    for place in range(places):
+        if found[line, 1 + place]:
+            me = (place >> 1) * stretch + PIPE_WIDTH * (1 + 2 * (place & 1))
+            rate = w[me + _RATE] = found[line, 1 + places + place]
+            soonest = min(soonest, -(-w[me + _LEFT] // rate))
     return now + soonest
 
 
-@njit(cache=True, nogil=True)
+@_compiled
+def _known(found: Int, places: int) -> int:
+    """The line with what the first one asks for, or 0."""
+    for line in range(1, min(len(found), found[0, 0] + 1)):
+        same = True
+        for place in range(1, 1 + places):
+            if found[line, place] != found[0, place]:
+                same = False
+                break
+        if same:
+            return line
+    return 0
+
+
+@_compiled
+def _next_line(found: Int) -> int:
+    """Where the next one is kept: the oldest is overwritten."""
+    line: int = 1 + found[0, 0] % (len(found) - 1)
+    found[0, 0] += 1
+    return line
+
+
+@_compiled
+def _alike(rows: Int, kinds: Int, firsts: Int) -> None:
+    """Fill in of each transfer the first row that is given the same rate. ``firsts`` is only written."""
+    many = 0
+    for row in range(len(rows)):
+        if rows[row, _KIND] or rows[row, _PIPE] in (_S, _V):
+            continue
+        kinds[row] = row
+        for i in range(many):
+            first = firsts[i]
+            if (
+                rows[first, _CAP] == rows[row, _CAP]
+                and rows[first, _HBM] == rows[row, _HBM]
+                and rows[first, _STORE] == rows[row, _STORE]
+            ):
+                kinds[row] = first
+                break
+        if kinds[row] == row:
+            firsts[many] = row
+            many += 1
+
+
+@_compiled
 def _probe(
     w: Int, stretch: int, flags: int, group: int, now: int, served_to: int, groups: Int, probe: Int
 ) -> None:
@@ -396,7 +484,7 @@ def _probe(
             place += 2
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _periods(before: Int, w: Int, stretch: int, period: int, segments: Int, many: int) -> int:
     """How many whole periods since ``before`` can be skipped; -1 where the sums of one are not known."""
     times = _NEVER
@@ -414,7 +502,7 @@ def _periods(before: Int, w: Int, stretch: int, period: int, segments: Int, many
     return times
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _skip(before: Int, w: Int, stretch: int, flags: int, times: int, shift: int, due: Int, out: Int) -> None:
     """Move trips and sums on by ``times`` periods like that since ``before``, and clocks by ``shift``."""
     for group in range(len(due)):
@@ -444,17 +532,18 @@ def _skip(before: Int, w: Int, stretch: int, flags: int, times: int, shift: int,
     out[SKIPPED] += shift
 
 
-@njit(cache=True, nogil=True)
-def _limits(rows: Int, segments: Int, groups: Int, numbers: Int, out: Int) -> None:
-    """The most cycles that any core needs of each pipe, and one after another: ``emulator.device.bound``."""
+@_compiled
+def _limits(rows: Int, segments: Int, groups: Int, numbers: Int, out: Int, flows: Int, mine: Int) -> None:
+    """The most cycles that any core needs of each pipe, and one after another: ``emulator.device.bound``.
+
+    ``flows`` and ``mine`` (5 sums) are only written.
+    """
     many = len(groups)
-    flows = np.empty((2 * many, FLOW_COLUMNS), np.int64)
     for flow in range(2 * many):
         flows[flow, _WEIGHT], flows[flow, _MOST] = groups[flow // 2, _COUNT], _UNCAPPED
         flows[flow, _OF_HBM] = numbers[STORE_HBM] if flow % 2 else numbers[LOAD_HBM]
         flows[flow, _STORES] = flow % 2
     fair_rates(flows, 2 * many, numbers)
-    mine = np.empty(5, np.int64)
     for group in range(many):
         slowest = min(flows[2 * group, _FOUND], flows[2 * group + 1, _FOUND])
         for place in range(5):
@@ -481,7 +570,7 @@ def _limits(rows: Int, segments: Int, groups: Int, numbers: Int, out: Int) -> No
             out[LIMITS + place] = max(out[LIMITS + place], mine[place])
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _too_large(rows: Int, segments: Int, groups: Int, numbers: Int) -> bool:
     """Whether a sum of these numbers might not fit into 64 bits. Float64 is exact enough to tell."""
     blocks = 0.0
@@ -499,26 +588,28 @@ def _too_large(rows: Int, segments: Int, groups: Int, numbers: Int) -> bool:
     return max(total, rates * _WHOLE, blocks * _WHOLE, cap * blocks * _WHOLE) > _LARGEST
 
 
-@njit(cache=True, nogil=True)
-def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -> None:
-    """Simulate a launch.
-
-    ``rows``, ``segments``, ``groups``: the table; ``numbers``: of the launch and the chip. ``w`` and ``out``,
-    all 0 before, are filled in: ``w`` has a stretch of equal length for each group and holds what each pipe
-    has done in the end.
-    """
-    out[STUCK_GROUP] = out[STUCK_PIPE] = out[STUCK_FLAG] = -1
-    if _too_large(rows, segments, groups, numbers):
-        out[STATUS] = TOO_LARGE
-        return
-    _limits(rows, segments, groups, numbers, out)
+@_compiled
+def _simulate(
+    rows: Int,
+    segments: Int,
+    groups: Int,
+    numbers: Int,
+    w: Int,
+    out: Int,
+    kinds: Int,
+    flows: Int,
+    due: Int,
+    found: Int,
+    probes: Int,
+    shots: Int,
+    probe: Int,
+) -> None:
+    """:func:`run` with all the room that it needs."""
     many = len(groups)
     stretch = len(w) // many
     flags = (stretch - FLAGS_FROM) // 3
     depth, skip = numbers[QUEUE_DEPTH], numbers[SKIP]
-    flows = np.empty((2 * many, FLOW_COLUMNS), np.int64)
     now = numbers[LAUNCH_CYCLES]
-    due = np.empty(many, np.int64)
     for group in range(many):
         due[group] = now
         begin = groups[group, _BEGIN]
@@ -532,11 +623,6 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
         w[me + _SEGMENT], w[me + _TRIP], w[me + _ROW] = begin, -1, segments[begin, _LAST] - 1
 
     kept = next_kept = 0
-    room = 32
-    probes = np.empty((room, 1 + many * (28 + 2 * flags)), np.int64)
-    shots = np.empty((room, len(w) + 1), np.int64)
-    probe = np.zeros(probes.shape[1], np.int64)
-
     served_to = now
     through_at = _NEVER
     while True:
@@ -545,7 +631,7 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
                 continue
             base = group * stretch
             if 0 < w[base + _AHEAD] <= now:
-                _raise(w, base, now, flags)
+                _raise_ahead(w, base, now, flags)
             again = True
             while again:
                 again = False
@@ -562,12 +648,12 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
                     soonest = min(soonest, w[base + PIPE_WIDTH * pipe + _UNTIL])
             due[group] = soonest
         # Rates change once per cycle, after everything of that cycle has happened.
-        if through_at <= now or _any_new(w, stretch, many):
+        if _any_new(w, stretch, many) or through_at <= now:
             ended = _settle(w, stretch, many, now, now - served_to, rows, due)
             served_to = now
             if ended:
                 continue
-            through_at = _share(w, stretch, now, rows, groups, numbers, flows)
+            through_at = _share(w, stretch, now, rows, groups, numbers, flows, kinds, found)
 
         released = False
         for group in range(many):
@@ -592,13 +678,9 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
                     kept = next_kept = 0
                 elif times < 0:
                     if place < 0:
-                        if kept == room and room < numbers[REMEMBERED]:
-                            probes, shots = _roomier(probes), _roomier(shots)
-                            next_kept = room
-                            room *= 2
                         place = next_kept
-                        next_kept = (next_kept + 1) % room
-                        kept = min(kept + 1, room)
+                        next_kept = (next_kept + 1) % len(probes)
+                        kept = min(kept + 1, len(probes))
                         for i in range(len(probe)):
                             probes[place, i] = probe[i]
                     for i in range(len(w)):
@@ -613,6 +695,9 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
             if w[group * stretch + _AHEAD] == _TWICE_AHEAD:
                 out[STATUS] = AHEAD
                 return
+            if not w[group * stretch + _SUSPECT]:
+                continue
+            w[group * stretch + _SUSPECT] = 0
             for flag in range(groups[group, _FLAGS]):
                 if w[group * stretch + FLAGS_FROM + flag] > 1:
                     out[STATUS], out[TOTAL] = RAISED_TWICE, now
@@ -636,7 +721,7 @@ def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -
                     out[STUCK_PIPE], out[STUCK_FLAG] = pipe, rows[w[me + _ROW], _FLAG]
 
 
-@njit(cache=True, nogil=True)
+@_compiled
 def _find(probes: Int, probe: Int, kept: int, next_kept: int) -> int:
     """Where an equal state is kept, the latest first, or -1."""
     for back in range(kept):
@@ -652,9 +737,39 @@ def _find(probes: Int, probe: Int, kept: int, next_kept: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _roomier(kept: Int) -> Int:
-    more = np.empty((2 * len(kept), kept.shape[1]), np.int64)
-    for row in range(len(kept)):
-        for i in range(kept.shape[1]):
-            more[row, i] = kept[row, i]
-    return more
+def run(rows: Int, segments: Int, groups: Int, numbers: Int, w: Int, out: Int) -> None:
+    """Simulate a launch.
+
+    ``rows``, ``segments``, ``groups``: the table; ``numbers``: of the launch and the chip. ``w`` and ``out``,
+    all 0 before, are filled in: ``w`` has a stretch of equal length for each group and holds what each pipe
+    has done in the end.
+    """
+    out[STUCK_GROUP] = out[STUCK_PIPE] = out[STUCK_FLAG] = -1
+    if _too_large(rows, segments, groups, numbers):
+        out[STATUS] = TOO_LARGE
+        return
+    many = len(groups)
+    flags = (len(w) // many - FLAGS_FROM) // 3
+    flows = np.empty((2 * many, FLOW_COLUMNS), np.int64)
+    kinds, firsts = np.zeros(len(rows), np.int64), np.empty(len(rows), np.int64)
+    _limits(rows, segments, groups, numbers, out, flows, np.empty(5, np.int64))
+    _alike(rows, kinds, firsts)
+    states = 0
+    for segment in range(len(segments)):
+        states = min(numbers[REMEMBERED], states + segments[segment, _TRIPS])
+    width = 1 + many * (28 + 2 * flags)
+    _simulate(
+        rows,
+        segments,
+        groups,
+        numbers,
+        w,
+        out,
+        kinds,
+        flows,
+        np.empty(many, np.int64),
+        np.zeros((_RATES, 1 + 4 * many), np.int64),
+        np.empty((states, width), np.int64),
+        np.empty((states, len(w) + 1), np.int64),
+        np.zeros(width, np.int64),
+    )

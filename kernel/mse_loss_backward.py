@@ -54,12 +54,16 @@ class Reduction(IntEnum):
     @classmethod
     def parse(cls, value: str | int) -> Reduction:
         """From "none", "mean", "sum" or 0, 1, 2."""
-        if isinstance(value, str) and value.upper() in cls.__members__:
-            return cls[value.upper()]
+        known = _REDUCTIONS.get(value.lower()) if isinstance(value, str) else None
+        if known is not None:
+            return known
         if not isinstance(value, (str, bool, np.bool_)):
             with suppress(TypeError, ValueError):
                 return cls(operator.index(value))
         raise AtlasError(f"reduction = {value!r}: must be none, mean or sum (0, 1, 2)", status=PARAM_INVALID)
+
+
+_REDUCTIONS = {reduction.name.lower(): reduction for reduction in Reduction}
 
 
 def supported_dtypes(soc: Soc) -> tuple[DType, ...]:
@@ -78,7 +82,7 @@ def check_dtypes(soc: Soc, grad_output: str, self: str, target: str, out: str | 
             raise AtlasError(f"{name} is {dtype} but self is {self}: they must agree", status=PARAM_INVALID)
     allowed = supported_dtypes(soc)
     for name, dtype in (("self", self), ("out", out if out is not None else self)):
-        if dtype not in tuple(str(d) for d in allowed):
+        if dtype not in allowed:
             raise AtlasError(
                 f"{name} is {dtype}: {soc.name} (npu_arch {soc.npu_arch}) takes "
                 f"{', '.join(allowed)} for this operator",
@@ -162,7 +166,7 @@ def decide(
         "target": own if target_shape is None else dims_of(target_shape),
     }
     joined = check_shapes(shapes["grad_output"], own, shapes["target"])
-    alike = len(set(shapes.values())) == 1
+    alike = all(dims == own for dims in shapes.values())
     real = registry.choose(soc, alike=alike and formats_agree, release=release)
     name = kernel or real
     chosen = registry.find(name)
@@ -171,7 +175,7 @@ def decide(
     stand_in = None if real == name else real
     options = options or TilingOptions()
     total = math.prod(joined)
-    if any(0 in dims for dims in shapes.values()):
+    if not total:
         return Plan(*common, None, None, stand_in, (EMPTY,), reduction=word)
     if not alike and not chosen.broadcasts:
         raise AtlasError(
@@ -181,11 +185,12 @@ def decide(
     if total > MAX_ELEMENTS:
         raise AtlasError(f"{total} elements: more than {MAX_ELEMENTS}")
     check_block_dim(soc, options)
+    sizes = {name: math.prod(dims) for name, dims in shapes.items()}
     problem = Problem(
         dtype,
         joined,
-        frozenset(n for n, dims in shapes.items() if math.prod(dims) != total),
-        frozenset(n for n, dims in shapes.items() if math.prod(dims) == 1),
+        frozenset([name for name, size in sizes.items() if size != total]),
+        frozenset([name for name, size in sizes.items() if size == 1]),
     )
     cut = chosen.tiled(soc, problem, options)
     sketch = Sketch(

@@ -30,7 +30,7 @@ UINT32_ELEMENTS = 1 << 32
 EMPTY = "a tensor is empty: nothing is launched"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sketch:
     """A launch that is decided, but whose programs have not been recorded.
 
@@ -54,15 +54,15 @@ class Sketch:
         )
         return Launch(self.kernel, blocks, self.tensors, self.scalars, self.shape)
 
-    @property
+    @cached_property
     def block_dim(self) -> int:
         return sum([len(starts) for starts, *_ in self.groups])
 
-    @property
+    @cached_property
     def bytes_read(self) -> int:
         return sum([t.bytes for t in self.tensors if not t.written])
 
-    @property
+    @cached_property
     def bytes_written(self) -> int:
         return sum([t.bytes for t in self.tensors if t.written])
 
@@ -119,7 +119,7 @@ class Plan:
 
 def dims_of(shape: Sequence[int]) -> tuple[int, ...]:
     """The dimensions as integers. ``AtlasError`` (161002) where one is negative."""
-    dims = tuple(int(d) for d in shape)
+    dims = tuple(map(int, shape))
     for dim in dims:
         if dim < 0:
             raise AtlasError(f"shape {shape_text(dims)}: dimension {dim} is negative", status=PARAM_INVALID)
@@ -133,7 +133,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 def layout_in(shape: tuple[int, ...], joined: tuple[int, ...]) -> Layout | None:
     """Where a contiguous tensor of ``shape`` lies in the joined index space; ``None`` if that is linear."""
-    if math.prod(shape) == math.prod(joined):
+    if shape == joined or math.prod(shape) == math.prod(joined):
         return None
     return Layout(joined, broadcast(shape, contiguous_strides(shape), joined))
 

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numpy as np
-
 Terms = tuple[tuple[int, int], ...]
 """Nodes and their factors, in the order of nodes."""
 Range = tuple[Any, Any]
@@ -608,10 +606,16 @@ class Replay:
     """A run as a function of its inputs. ``source`` is what is called."""
 
     def __init__(self, trace: Trace, outputs: Sequence[object]) -> None:
-        inequalities = _Inequalities(trace)
-        self.source = "\n".join(_lines(trace, inequalities.nodes, [_frozen(output) for output in outputs]))
+        # It brings Numba, which whoever replays nothing need not wait for.
+        from kernel.inequalities import Inequalities
+
+        rows = _inequalities(trace)
+        compared = sorted({node for _, terms in rows for node, _ in terms})
+        self.source = "\n".join(_lines(trace, compared, [_frozen(output) for output in outputs]))
+        place = {node: column for column, node in enumerate(compared)}
+        hold = Inequalities([(c, [(place[node], f) for node, f in terms]) for c, terms in rows]).hold
         names: dict[str, Any] = {f"f{i}": function for i, function in enumerate(trace.functions)}
-        names |= {"ceil": math.ceil, "floor": math.floor, "hold": inequalities.hold}
+        names |= {"ceil": math.ceil, "floor": math.floor, "hold": hold}
         exec(compile(self.source, "<replay>", "exec"), names)
         self._call: Callable[[Sequence[int | float]], tuple[Any, ...] | None] = names["replay"]
 
@@ -623,35 +627,15 @@ class Replay:
             return None
 
 
-class _Inequalities:
-    """All conditions that say what a sum is not less than: one product of a matrix."""
-
-    def __init__(self, trace: Trace) -> None:
-        rows: dict[tuple[Terms, int], None] = {}
-        for shape, (low, high) in trace.limits.items():
-            if low > -_INFINITE and low != high:
-                rows[shape.terms, -low] = None
-            if high < _INFINITE and low != high:
-                rows[tuple([(node, -factor) for node, factor in shape.terms]), high] = None
-        self.nodes = sorted({node for terms, _ in rows for node, _ in terms})
-        place = {node: column for column, node in enumerate(self.nodes, start=1)}
-        self._factors = np.zeros((len(rows), len(self.nodes) + 1), np.int64)
-        for row, (terms, constant) in enumerate(rows):
-            self._factors[row, 0] = constant
-            for node, factor in terms:
-                self._factors[row, place[node]] = factor
-        self._matrix = self._factors.astype(np.float64)
-        # Below this float64 counts exactly.
-        self._most = (1 << 53) // max(1, int(np.abs(self._factors).sum(axis=1).max(initial=1)))
-
-    def hold(self, numbers: Sequence[int]) -> bool:
-        """Whether none is broken. ``numbers``: 1 and the values of :attr:`nodes`."""
-        if not len(self._factors):
-            return True
-        if max(numbers) < self._most and min(numbers) > -self._most:
-            return bool((self._matrix @ np.array(numbers, np.float64)).min() >= 0)
-        rows = self._factors.tolist()
-        return all(sum([f * number for f, number in zip(row, numbers, strict=True)]) >= 0 for row in rows)
+def _inequalities(trace: Trace) -> list[tuple[int, Terms]]:
+    """All conditions that say what a sum is not less than: each sum's constant and terms."""
+    found: dict[tuple[int, Terms], None] = {}
+    for shape, (low, high) in trace.limits.items():
+        if low > -_INFINITE and low != high:
+            found[-low, shape.terms] = None
+        if high < _INFINITE and low != high:
+            found[high, tuple([(node, -factor) for node, factor in shape.terms])] = None
+    return list(found)
 
 
 def _lines(trace: Trace, compared: Sequence[int], outputs: list[tuple[Any, ...]]) -> Iterator[str]:
@@ -667,7 +651,8 @@ def _lines(trace: Trace, compared: Sequence[int], outputs: list[tuple[Any, ...]]
             place += 1
         if node < len(trace.nodes) and trace.nodes[node][0] != "input":
             yield f"    v{node} = {_expression(*trace.nodes[node])}"
-    yield f"    if not hold((1, {', '.join(f'v{node}' for node in compared)})): return None"
+    if compared:
+        yield f"    if not hold([{', '.join(f'v{node}' for node in compared)}]): return None"
     for node in sorted(later):
         if trace.nodes[node][0] != "input":
             yield f"    v{node} = {_expression(*trace.nodes[node])}"

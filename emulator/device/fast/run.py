@@ -14,17 +14,22 @@ from emulator.device import steady
 from emulator.device.bound import Bounds, Moved, assembled, moved_by
 from emulator.device.conditions import Conditions
 from emulator.device.fast import engine
-from emulator.device.lower import PIPES, Irregular, Lowered, Row, lower
+from emulator.device.lower import PIPES, Irregular, Lowered, Row, Segment, lower
 from emulator.device.timeline import CoreTimeline, PipeRow, PipeTotals, Reason, Timeline
 from kernel.program import Launch
 from socs.errors import AtlasError
-from socs.isa import Pipe
 from socs.spec import Soc
 
 Int = NDArray[np.int64]
 Cells = tuple[int, ...]
 Named = tuple[int, str, str]
 """A flag as the place of the pipe that waits for it, its name, and that of the wait."""
+
+
+ROW_WIDTH = len(Row._fields) + 1
+"""Cells of a row: with how far on the pipe's next one is."""
+SEGMENT_WIDTH = len(Segment._fields) + len(PIPES)
+"""Cells of a segment: with where each pipe begins."""
 
 
 class NotForThisEngine(AtlasError):
@@ -145,17 +150,17 @@ class Outcome:
     def rows(self) -> tuple[PipeRow, ...]:
         """The sums of all pipes: those of :meth:`timeline`, at a fraction of its cost."""
         rows = []
-        w, total = self._w, self.cycles
-        for group, first in enumerate(self._table.first_blocks):
-            blocks, waits = int(self._table.groups[group, engine.BLOCKS]), self._waits(group)
-            own = group * self._stretch
-            for pipe, waited in zip(PIPES, waits, strict=True):
-                waiting = {name: cycles for _, name, cycles in waited}
+        w, total, own = self._w, self.cycles, 0
+        counts = self._table.groups[:, engine.BLOCKS].tolist()
+        for group, (first, blocks) in enumerate(zip(self._table.first_blocks, counts, strict=True)):
+            own, waits = group * self._stretch, self._waits(group)
+            for place, pipe in enumerate(PIPES):
+                waiting = {name: cycles for _, name, cycles in waits[place]}
                 cycles = own + engine.CYCLES
                 for name, reason in _WAITS:
                     if w[cycles + reason]:
                         waiting[name] = w[cycles + reason]
-                if pipe is Pipe.S and any(w[cycles + engine.QUEUE : cycles + engine.REASONS]):
+                if not place and any(w[cycles + engine.QUEUE : cycles + engine.REASONS]):
                     waiting[_QUEUE] = sum(w[cycles + engine.QUEUE : cycles + engine.REASONS])
                 busy = w[cycles + engine.EXECUTE] + w[cycles + engine.DRAIN]
                 done = total - w[own + engine.DONE_AT]
@@ -197,7 +202,8 @@ class Outcome:
             if cycles:
                 found[pipe].append((flag, name, cycles))
         for waits in found:
-            waits.sort()
+            if len(waits) > 1:
+                waits.sort()
         return found
 
 

@@ -22,7 +22,16 @@ import numpy as np
 from emulator.device.bound import Moved, moved_by
 from emulator.device.costs import Costs
 from emulator.device.fast.chip import TracedSoc, numbers_of
-from emulator.device.fast.run import Cells, Int, NotForThisEngine, Table, array, cells, flags_of
+from emulator.device.fast.run import (
+    ROW_WIDTH,
+    SEGMENT_WIDTH,
+    Int,
+    NotForThisEngine,
+    Table,
+    array,
+    cells,
+    flags_of,
+)
 from emulator.device.lower import Irregular, Lowered, lower
 from emulator.device.memory import Residency
 from kernel.core import Tiles
@@ -191,20 +200,29 @@ class Template:
             return False, None
         if not self._clean:
             return True, None
-        loaded, stored, of_hbm, count, *rest = values
-        found = array(rest)
-        return True, _Share(
-            self._rows.filled(found), self._segments.filled(found), count, (loaded, stored, of_hbm)
-        )
+        filled = self._plain.copy()
+        filled[self._where] = array(values[4:])[self._which]
+        rows = filled[: self._of_rows].reshape(-1, ROW_WIDTH)
+        segments = filled[self._of_rows :].reshape(-1, SEGMENT_WIDTH)
+        return True, _Share(rows, segments, values[3], values[:3])
 
     def _filled(self, lowered: Lowered) -> list[object]:
         """Outputs: the sums of :func:`moved_by`, which may be large, and the number of blocks; then all
         numbers of rows and segments once."""
         rows, segments, _ = cells(lowered)
-        outputs: list[object] = []
+        self._of_rows = sum(map(len, rows))
+        flat: list[Any] = [number for line in (*rows, *segments) for number in line]
+        traced = [place for place, number in enumerate(flat) if isinstance(number, Traced)]
         places: dict[object, int] = {}
-        self._rows = _Part(rows, outputs, places)
-        self._segments = _Part(segments, outputs, places)
+        outputs: list[object] = []
+        for place in traced:
+            key = (flat[place].terms, flat[place].constant)
+            if key not in places:
+                places[key] = len(outputs)
+                outputs.append(flat[place])
+        self._where = np.array(traced, np.int64)
+        self._which = np.array([places[flat[p].terms, flat[p].constant] for p in traced], np.int64)
+        self._plain = array([0 if isinstance(number, Traced) else number for number in flat])
         (self.flags,) = flags_of(lowered)
         return [*moved_by(lowered), lowered.groups[0].count, *outputs]
 
@@ -228,7 +246,8 @@ def _joined(sketch: Sketch, found: Sequence[tuple[Template, _Share]]) -> Table:
     groups = []
     moved = [0, 0, 0]
     for template, share in found:
-        share.segments[:, :2] += rows
+        if rows:
+            share.segments[:, :2] += rows
         rows += len(share.rows)
         end = begin + len(share.segments)
         groups.append((begin, end, share.count, len(template.flags)))
@@ -243,28 +262,6 @@ def _joined(sketch: Sketch, found: Sequence[tuple[Template, _Share]]) -> Table:
         [template.flags for template, _ in found],
         (moved[0], moved[1], moved[2]),
     )
-
-
-class _Part:
-    """An array of which some elements are traced numbers."""
-
-    def __init__(self, part: list[Cells], outputs: list[object], places: dict[object, int]) -> None:
-        flat: list[Any] = [number for line in part for number in line]
-        traced = [place for place, number in enumerate(flat) if isinstance(number, Traced)]
-        for place in traced:
-            key = (flat[place].terms, flat[place].constant)
-            if key not in places:
-                places[key] = len(outputs)
-                outputs.append(flat[place])
-        self._where = np.array(traced, np.int64)
-        self._which = np.array([places[flat[p].terms, flat[p].constant] for p in traced], np.int64)
-        plain = [0 if isinstance(number, Traced) else number for number in flat]
-        self._plain = array(plain).reshape(len(part), -1)
-
-    def filled(self, numbers: Int) -> Int:
-        found = self._plain.copy()
-        found.reshape(-1)[self._where] = numbers[self._which]
-        return found
 
 
 # ---- a group of a launch as its kind and its numbers ------------------------------------------------------

@@ -28,6 +28,7 @@ RUNTIME = (
     "event",
     "device",
     "leaks",
+    "arena",
     "types",
     "predict",
     "refused",

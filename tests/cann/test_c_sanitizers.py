@@ -20,6 +20,9 @@ PROGRAMS = {
     "events.c": (),
     "errors.c": (),
     "early.c": (),
+    "early_free.c": (),
+    "stale.c": (),
+    "streams.c": (),
 }
 
 

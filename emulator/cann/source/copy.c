@@ -4,40 +4,42 @@
 
 #include "runtime.h"
 
-/* Whether [pointer, pointer + bytes) may be touched by a copy: device memory must be all there. Anything that
-   is no device memory is the host's. */
-static int check_range(const char *call, const char *what, const void *pointer, size_t bytes)
+/* Whether [pointer, pointer + bytes) may be touched by a copy: device memory must be all there, and is pinned
+   as *block. Anything that is no device memory is the host's. */
+static int hold(const char *call, const char *what, const void *pointer, size_t bytes, atlas_block **block)
 {
-    atlas_block *block;
-    switch (atlas_pin(pointer, bytes, &block)) {
+    switch (atlas_pin(pointer, bytes, block)) {
     case RANGE_OK:
-        atlas_unpin(block);
-        return 0;
     case RANGE_UNKNOWN:
         return 0;
     case RANGE_FREED:
-        return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%s: %s %p is device memory that was freed.", call, what,
-                       pointer);
+        return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%s: %s %p is device memory that was freed, or never allocated.",
+                       call, what, pointer);
     default:
         return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%s: %zu bytes at %s %p leave its device memory.", call,
                        bytes, what, pointer);
     }
 }
 
-static bool on_device(const void *pointer)
+/* The device memory of a copy; NULL: the host's. */
+typedef struct {
+    atlas_block *dst, *src;
+} ends;
+
+static void let_go(ends held)
 {
-    atlas_block *block;
-    if (atlas_pin(pointer, 1, &block) != RANGE_OK)
-        return false;
-    atlas_unpin(block);
-    return true;
+    if (held.dst != NULL)
+        atlas_unpin(held.dst);
+    if (held.src != NULL)
+        atlas_unpin(held.src);
 }
 
-/* The checks of both copies; *moves: whether there is anything left to do. */
+/* The checks of both copies; *moves: whether there is anything left to do, and then both ends are held. */
 static int check_copy(const char *call, void *dst, size_t destMax, const void *src, size_t count,
-                      aclrtMemcpyKind kind, bool *moves)
+                      aclrtMemcpyKind kind, bool *moves, ends *held)
 {
     *moves = false;
+    *held = (ends){NULL, NULL};
     if (dst == NULL || src == NULL)
         return acl_fail(ACL_ERROR_INVALID_PARAM, "EH0002", "Argument %s must not be null.",
                         dst == NULL ? "dst" : "src");
@@ -54,28 +56,32 @@ static int check_copy(const char *call, void *dst, size_t destMax, const void *s
                        destMax);
     if (emu_current() == NULL)
         return ACL_ERROR_RT_CONTEXT_NULL;
-    int status = check_range(call, "dst", dst, count);
+    int status = hold(call, "dst", dst, count, &held->dst);
     if (status == 0)
-        status = check_range(call, "src", src, count);
+        status = hold(call, "src", src, count, &held->src);
     if (status == 0 && atlas_debugging()) {
         bool to = kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
         bool from = kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
-        if (kind != ACL_MEMCPY_DEFAULT && to != on_device(dst))
+        if (kind != ACL_MEMCPY_DEFAULT && to != (held->dst != NULL))
             atlas_debug("%s: kind %d, but dst %p is %s memory", call, (int)kind, dst, to ? "host" : "device");
-        if (kind != ACL_MEMCPY_DEFAULT && from != on_device(src))
+        if (kind != ACL_MEMCPY_DEFAULT && from != (held->src != NULL))
             atlas_debug("%s: kind %d, but src %p is %s memory", call, (int)kind, src, from ? "host" : "device");
     }
     *moves = status == 0 && dst != src;
+    if (!*moves)
+        let_go(*held);
     return status;
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
     bool moves;
-    int status = check_copy("aclrtMemcpy", dst, destMax, src, count, kind, &moves);
+    ends held;
+    int status = check_copy("aclrtMemcpy", dst, destMax, src, count, kind, &moves, &held);
     if (moves) {
         emu_check_unsynchronised("aclrtMemcpy", src, count);
         memmove(dst, src, count);
+        let_go(held);
     }
     return status;
 }
@@ -91,9 +97,9 @@ typedef struct {
 static int run_copy(atlas_task *task, char *text)
 {
     copy_task *copy = (copy_task *)task;
-    atlas_block *to = NULL, *from = NULL;
-    atlas_range dst = atlas_pin(copy->dst, copy->count, &to);
-    atlas_range src = copy->src == NULL ? RANGE_UNKNOWN : atlas_pin(copy->src, copy->count, &from);
+    ends held = {NULL, NULL};
+    atlas_range dst = atlas_pin(copy->dst, copy->count, &held.dst);
+    atlas_range src = copy->src == NULL ? RANGE_UNKNOWN : atlas_pin(copy->src, copy->count, &held.src);
     bool fine = dst <= RANGE_UNKNOWN && src <= RANGE_UNKNOWN;
     if (fine && copy->src != NULL)
         memmove(copy->dst, copy->src, copy->count);
@@ -101,10 +107,7 @@ static int run_copy(atlas_task *task, char *text)
         memset(copy->dst, copy->value, copy->count);
     else
         strcpy(text, "device memory of an asynchronous copy was freed before it ran");
-    if (to != NULL)
-        atlas_unpin(to);
-    if (from != NULL)
-        atlas_unpin(from);
+    let_go(held);
     return fine ? 0 : ACL_ERROR_RT_DRV_INTERNAL_ERROR;
 }
 
@@ -138,10 +141,12 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
                           aclrtStream stream)
 {
     bool moves;
-    int status = check_copy("aclrtMemcpyAsync", dst, destMax, src, count, kind, &moves);
+    ends held;
+    int status = check_copy("aclrtMemcpyAsync", dst, destMax, src, count, kind, &moves, &held);
     if (!moves)
         return status;
-    bool to = on_device(dst), from = on_device(src);
+    bool to = held.dst != NULL, from = held.src != NULL;
+    let_go(held);
     if (!to && !from)
         return rt_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EE1006",
                        "aclrtMemcpyAsync: both pointers are host memory, which is not supported.");
@@ -149,28 +154,33 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
     return enqueue_copy(stream, (copy_task){.dst = dst, .src = src, .count = count}, pageable);
 }
 
-static int check_set(const char *call, void *devPtr, size_t maxCount, size_t count)
+static int check_set(const char *call, void *devPtr, size_t maxCount, size_t count, ends *held)
 {
+    *held = (ends){NULL, NULL};
     NOT_NULL(devPtr);
     if (count > maxCount)
         return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "%s: count %zu is more than maxCount %zu.", call, count,
                        maxCount);
     if (emu_current() == NULL)
         return ACL_ERROR_RT_CONTEXT_NULL;
-    return check_range(call, "devPtr", devPtr, count);
+    return hold(call, "devPtr", devPtr, count, &held->dst);
 }
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
-    int status = check_set("aclrtMemset", devPtr, maxCount, count);
+    ends held;
+    int status = check_set("aclrtMemset", devPtr, maxCount, count, &held);
     if (status == 0)
         memset(devPtr, value, count);
+    let_go(held);
     return status;
 }
 
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream)
 {
-    int status = check_set("aclrtMemsetAsync", devPtr, maxCount, count);
+    ends held;
+    int status = check_set("aclrtMemsetAsync", devPtr, maxCount, count, &held);
+    let_go(held);
     if (status != 0)
         return status;
     return enqueue_copy(stream, (copy_task){.dst = devPtr, .value = value, .count = count}, false);

@@ -42,8 +42,8 @@ typedef struct atlas_block atlas_block;
 
 typedef enum {
     RANGE_OK,
-    RANGE_UNKNOWN, /* no device memory: a host pointer, or memory freed before */
-    RANGE_FREED,   /* known to have been freed; told apart only while debugging */
+    RANGE_UNKNOWN, /* no device memory: a host pointer */
+    RANGE_FREED,   /* an address of the device's that is not allocated, or not any more */
     RANGE_OUTSIDE  /* begins in an allocation and leaves it */
 } atlas_range;
 

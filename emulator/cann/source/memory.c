@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "arena.h"
 #include "runtime.h"
 
 #define GUARD 64 /* canary bytes before and behind; keeps the start on 64 bytes */
@@ -20,6 +21,7 @@ struct atlas_block {
     int32_t device;
     int users;    /* launches that run on it */
     bool freed;   /* by the client */
+    bool apart;   /* among addresses of the device alone */
 };
 
 typedef struct {
@@ -77,9 +79,17 @@ static void take_out(table *t, const atlas_block *b)
     t->count--;
 }
 
+static size_t whole_of(size_t room)
+{
+    return GUARD + room + GUARD;
+}
+
 static void release(atlas_block *b)
 {
-    free(b->base - GUARD);
+    if (b->apart)
+        arena_give(b->base - GUARD, whole_of(b->room));
+    else
+        free(b->base - GUARD);
     free(b);
 }
 
@@ -123,13 +133,19 @@ static bool host_has(size_t bytes)
 static atlas_block *allocate(size_t size, size_t room, int32_t device)
 {
     atlas_block *b = malloc(sizeof *b);
-    void *raw = NULL;
-    size_t whole = GUARD + room + GUARD;
-    if (b == NULL || !host_has(whole) || posix_memalign(&raw, GUARD, whole) != 0) {
+    size_t whole = whole_of(room);
+    if (b == NULL || !host_has(whole)) {
         free(b);
         return NULL;
     }
-    *b = (atlas_block){.base = (unsigned char *)raw + GUARD, .size = size, .room = room, .device = device};
+    void *raw = device >= 0 ? arena_take(whole) : NULL;
+    bool apart = raw != NULL;
+    if (!apart && posix_memalign(&raw, GUARD, whole) != 0) {
+        free(b);
+        return NULL;
+    }
+    *b = (atlas_block){
+        .base = (unsigned char *)raw + GUARD, .size = size, .room = room, .device = device, .apart = apart};
 #ifdef MADV_HUGEPAGE
     /* As the device's allocator does where it can: fewer misses of the host's TLB. */
     if (whole >= 2 * HUGE_PAGE) {
@@ -215,12 +231,12 @@ aclError aclrtFree(void *devPtr)
     pthread_mutex_lock(&lock);
     atlas_block *b = block_at(&device_memory, devPtr);
     if (b == NULL || b->base != devPtr || b->freed) {
-        bool freed = b != NULL && b->freed;
+        bool freed = b != NULL ? b->freed : arena_holds(devPtr);
         pthread_mutex_unlock(&lock);
         return rt_fail(ACL_ERROR_RT_PARAM_INVALID, "EE1003", "aclrtFree: %p %s.", devPtr,
                        freed         ? "was freed before"
                        : b != NULL   ? "lies within device memory, but is not its start"
-                                     : "is no device memory, or was freed before");
+                                     : "is no device memory");
     }
     report_damage(b, "aclrtFree");
     b->freed = true;
@@ -244,7 +260,7 @@ atlas_range atlas_pin(const void *first, size_t bytes, atlas_block **block)
     atlas_block *b = block_at(&device_memory, first);
     atlas_range found = RANGE_OK;
     if (b == NULL)
-        found = RANGE_UNKNOWN;
+        found = arena_holds(first) ? RANGE_FREED : RANGE_UNKNOWN;
     else if (b->freed)
         found = RANGE_FREED;
     else if (bytes > (size_t)(b->base + b->room - (const unsigned char *)first))
@@ -382,5 +398,6 @@ __attribute__((destructor)) static void free_tables(void)
             *t = (table){NULL, 0, 0};
         }
     }
+    arena_end();
     pthread_mutex_unlock(&lock);
 }

@@ -42,6 +42,53 @@ aclnnStatus atlas_phase_1_done(aclnnStatus status, aclOpExecutor *mine, uint64_t
     return 0;
 }
 
+/* The workspace has to be there until the launch runs. */
+typedef struct {
+    atlas_task task;
+    const char *op;
+    void *workspace;
+    size_t bytes;
+} workspace_check;
+
+static int run_check(atlas_task *task, char *text)
+{
+    const workspace_check *c = (const workspace_check *)task;
+    atlas_block *block;
+    if (atlas_pin(c->workspace, c->bytes, &block) == RANGE_OK) {
+        atlas_unpin(block);
+        return 0;
+    }
+    snprintf(text, ATLAS_TEXT, "%s: the workspace at %p was freed before the launch ran: synchronise first", c->op,
+             c->workspace);
+    int arch = atlas_soc()->npu_arch;
+    return arch == 2201 || arch == 3510 ? ACL_ERROR_RT_VECTOR_CORE_EXCEPTION : ACL_ERROR_RT_AICORE_EXCEPTION;
+}
+
+static void release_check(atlas_task *task)
+{
+    free(task);
+}
+
+static int check_workspace(const aclOpExecutor *executor, void *workspace, aclrtStream stream)
+{
+    size_t bytes = (size_t)executor->workspace_bytes;
+    atlas_block *block;
+    if (atlas_pin(workspace, bytes, &block) != RANGE_OK)
+        return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "workspace %p is not %zu bytes of device memory.", workspace,
+                             bytes);
+    atlas_unpin(block);
+    workspace_check *c = malloc(sizeof *c);
+    if (c == NULL)
+        return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "the host has no memory left for a launch.");
+    *c = (workspace_check){
+        .task = {.run = run_check, .release = release_check}, .op = executor->op, .workspace = workspace, .bytes = bytes};
+    int status = atlas_enqueue(stream, &c->task);
+    if (status == 0)
+        return 0;
+    free(c);
+    return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "the launch was refused with %d.", status);
+}
+
 aclnnStatus atlas_phase_2(const char *op, void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
                           aclrtStream stream)
 {
@@ -65,7 +112,7 @@ aclnnStatus atlas_phase_2(const char *op, void *workspace, uint64_t workspaceSiz
         snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)executor->workspace_bytes);
         status = atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, TEXT_WORKSPACE_SMALL, given, wanted);
     }
-    if (status == 0 && atlas_debugging() && workspaceSize > 0) {
+    if (status == 0 && atlas_debugging() && workspaceSize > 0 && !executor->uses_workspace) {
         atlas_block *block;
         if (atlas_pin(workspace, workspaceSize, &block) == RANGE_OK)
             atlas_unpin(block);
@@ -73,6 +120,8 @@ aclnnStatus atlas_phase_2(const char *op, void *workspace, uint64_t workspaceSiz
             atlas_debug("%s: workspace %p is not %llu bytes of device memory", op, workspace,
                         (unsigned long long)workspaceSize);
     }
+    if (status == 0 && !executor->empty && executor->uses_workspace)
+        status = check_workspace(executor, workspace, stream);
     if (status == 0 && !executor->empty)
         status = executor->start(executor, stream, saturates);
     if (ours)

@@ -101,6 +101,23 @@ class Library:
             assert self.acl.aclrtDestroyStream(stream) == 0
         return status, size.value, message
 
+    def on_device(self, tensor: AclTensor) -> int:
+        """The handle of a tensor whose memory was copied to the device, where it stays."""
+        assert tensor.storage is not None
+        raw, address = tensor.storage.view(np.uint8), ctypes.c_void_p()
+        assert self.acl.aclrtMalloc(ctypes.byref(address), raw.size, 0) == 0
+        assert self.acl.aclrtMemcpy(address, raw.size, raw.ctypes.data, raw.size, 1) == 0
+        return self._tensor(tensor, address)
+
+    def run(self, handles: Sequence[int], reduction: int) -> int:
+        """Both phases and the synchronisation, of kernels that leave the workspace alone."""
+        size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+        status = self.op.aclnnMseLossBackwardGetWorkspaceSize(
+            *handles[:3], reduction, handles[3], ctypes.byref(size), ctypes.byref(executor)
+        )
+        status = status or self.op.aclnnMseLossBackward(0x1000, size.value, executor, None)
+        return int(status or self.acl.aclrtSynchronizeStream(None))
+
     def _tensor(self, tensor: AclTensor, address: ctypes.c_void_p) -> int:
         def numbers(values: Sequence[int]) -> Any:
             return (ctypes.c_int64 * max(len(values), 1))(*values)

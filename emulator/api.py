@@ -13,6 +13,8 @@ import numpy as np
 
 from emulator import backend as backends
 from emulator.arrays import as_tensor, bfloat16, check_out, dtype_name
+from emulator.backend import Backend
+from emulator.defaults import DEFAULT_SOC as DEFAULT_SOC
 from emulator.device.engines import ENGINES as ENGINES
 from emulator.result import Result
 from kernel.mse_loss_backward import OPERATOR
@@ -27,7 +29,6 @@ from socs.spec import OverflowMode, Soc
 PARAM_NULLPTR = 161001
 """ACLNN_ERR_PARAM_NULLPTR (opbase ``op_errno.h``)."""
 
-DEFAULT_SOC = "Ascend910B3"
 DEFAULT_ENGINE = "simpy"
 L2_STATES = ("cold", "hot", "dirty")
 MAX_INPUTS = 64
@@ -55,7 +56,7 @@ def run(
     /,
     *,
     soc: SocLike = DEFAULT_SOC,
-    backend: str | None = None,
+    backend: str | Backend | None = None,
     kernel: str | None = None,
     tiling: TilingOptions | Mapping[str, int] | None = None,
     l2: str = "cold",
@@ -83,6 +84,8 @@ def run(
     ``l2``: ``cold`` (none of the tensors is in L2), ``hot`` (the same call ran before), ``dirty`` (cold, with
     L2 full of what other kernels wrote). ``without``: mechanisms of the timing model to switch off, by name
     (``emulator.device.mechanisms``). ``overflow``: ``inf_nan`` or ``saturation`` where the chip has both.
+    ``backend``: by name, or an object (``emulator.backend``); default: the environment's, else ``emulated``.
+    With ``npu`` the chip that is not named is the card's, and ``Result.measured`` has the times.
     ``release``: of the operator library, ``newer`` or ``older``; they differ on the 950.
     ``bits``: ``compiled`` (fused, fast) or ``interpreted`` (instruction by instruction); equal results.
 
@@ -91,7 +94,7 @@ def run(
     return _run(
         operator,
         tensors,
-        soc=_soc(soc, overrides),
+        soc=None if soc is DEFAULT_SOC and overrides is None else _soc(soc, overrides),
         backend=backend,
         kernel=kernel,
         tiling=tiling,
@@ -117,11 +120,12 @@ def mse_loss_backward(
     reduction: str | int = "mean",
     soc: SocLike = DEFAULT_SOC,
     out: object = None,
-    backend: str | None = None,
+    backend: str | Backend | None = None,
     overflow: str | None = None,
 ) -> Any:
     """The gradient that the chip writes, bit for bit; nothing is timed.
 
+    ``soc``, ``backend`` and ``overflow`` as in :func:`run`.
     Arrays that broadcast together, of one dtype (float32, float16, bfloat16 as ``ml_dtypes.bfloat16``;
     torch tensors too). Returns ``out`` itself, or a new NumPy array of the broadcast shape and that dtype.
     Raises ``AtlasError``.
@@ -129,7 +133,7 @@ def mse_loss_backward(
     result = _run(
         OPERATOR,
         {"grad_output": grad_output, "self": self, "target": target},
-        soc=_soc(soc, None),
+        soc=None if soc is DEFAULT_SOC else _soc(soc, None),
         backend=backend,
         kernel=None,
         tiling=None,
@@ -223,8 +227,8 @@ def _run(
     operator: str,
     tensors: Mapping[str, object],
     *,
-    soc: Soc,
-    backend: str | None,
+    soc: Soc | None,
+    backend: str | Backend | None,
     kernel: str | None,
     tiling: TilingOptions | Mapping[str, int] | None,
     l2: str,
@@ -245,6 +249,7 @@ def _run(
     _check_choice("engine", counted_by, ENGINES)
     _check_choice("bits", bits, ("compiled", "interpreted"))
     _, chosen = backends.find(backend)
+    soc = backends.chip_of(chosen, soc) or _soc(DEFAULT_SOC, None)
     names = input_names(described, len(tensors) if described.variadic else None)
     extra = sorted(set(tensors) - set(names))
     if extra:
@@ -254,7 +259,7 @@ def _run(
     for name in names:
         if tensors.get(name) is None:
             raise AtlasError(f"{name} is missing: a null tensor is refused", status=PARAM_NULLPTR)
-        arrays[name] = as_tensor(tensors[name], name)
+        arrays[name] = as_tensor(tensors[name], name, views=backends.tensors_as_views(chosen))
     dtypes = {name: dtype_name(array) for name, array in arrays.items()}
     mode = _overflow(soc, overflow)
     shapes = {name: array.shape for name, array in arrays.items()}

@@ -30,8 +30,10 @@ def dtype_name(array: Array) -> str:
     return str(array.dtype.name)
 
 
-def as_tensor(value: object, name: str) -> Array:
+def as_tensor(value: object, name: str, *, views: bool = False) -> Array:
     """Any array-like as a C-contiguous, native-endian array; without a copy where it already is one.
+
+    ``views``: strides of whole, aligned elements stay as they are.
 
     Takes NumPy arrays, Python numbers and nested lists (which stay ``float64`` and ``int64``), torch tensors
     of any device, objects with ``__array__`` (JAX) or DLPack. Two-byte void elements, which is what an
@@ -44,7 +46,7 @@ def as_tensor(value: object, name: str) -> Array:
     if value is None:
         raise AtlasError(f"{name} is None, not a tensor")
     if _is_torch(value):
-        return _plain(_from_torch(value, name), name)
+        return _plain(_from_torch(value, name), name, views)
     if isinstance(value, np.ma.MaskedArray):
         raise AtlasError(f"{name} is a masked array; fill its masked elements first (.filled(value))")
     try:
@@ -54,7 +56,7 @@ def as_tensor(value: object, name: str) -> Array:
             array = np.asarray(value)
     except Exception as error:  # whatever a foreign __array__ or __dlpack__ raises
         raise AtlasError(f"{name} cannot be read as an array: {one_line(error)}") from error
-    return _plain(array, name)
+    return _plain(array, name, views)
 
 
 def check_out(
@@ -99,7 +101,7 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def _plain(array: Array, name: str) -> Array:
+def _plain(array: Array, name: str, views: bool) -> Array:
     dtype = array.dtype
     # np.void means raw bytes; the dtypes of ml_dtypes have kind "V" too, but types of their own.
     if dtype.type is np.void and dtype.names is None and dtype.itemsize == 2:
@@ -108,7 +110,8 @@ def _plain(array: Array, name: str) -> Array:
         raise AtlasError(f"{name} has dtype {dtype}; it must hold numbers")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    return _c_order(array)
+    whole = array.flags.aligned and not any(stride % array.itemsize for stride in array.strides)
+    return array if views and whole else _c_order(array)
 
 
 def _c_order(array: Array) -> Array:

@@ -1,7 +1,7 @@
 """Where a call runs: the interface of a backend, and the registry.
 
-A backend is an object with one method. ``emulated`` is built in; others come from the entry-point group
-``atlas_emulator.backends`` (a callable without arguments that returns a backend).
+A backend is an object with one method. ``emulated`` and ``npu`` are built in; others come from the
+entry-point group ``atlas_emulator.backends`` (a callable without arguments that returns a backend).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from emulator.result import Result
 from kernel.plan import Plan
 from socs.errors import AtlasError
-from socs.spec import OverflowMode
+from socs.spec import OverflowMode, Soc
 
 ENTRY_POINTS = "atlas_emulator.backends"
 VARIABLE = "ATLAS_EMU_BACKEND"
@@ -46,7 +46,11 @@ class Call:
 
 
 class Backend(Protocol):
-    """Runs calls."""
+    """Runs calls.
+
+    A backend may have more, which is asked for where it is there: ``takes_views`` true, so that tensors come
+    with the strides they have; ``chip(asked)``, the chip it runs on, of that or of no wish.
+    """
 
     def run(self, call: Call) -> Result:
         """Fill ``call.out`` and answer with times, as far as ``call`` asks for them."""
@@ -60,13 +64,24 @@ def _emulated() -> Backend:
     return Emulated()
 
 
-_BUILT_IN: dict[str, Callable[[], Backend]] = {"emulated": _emulated}
+@cache
+def _npu() -> Backend:
+    from emulator.backends.npu import Npu
+
+    return Npu()
 
 
-def find(name: str | None) -> tuple[str, Backend]:
-    """The backend called ``name`` (default: the environment's, else ``emulated``)."""
+_BUILT_IN: dict[str, Callable[[], Backend]] = {"emulated": _emulated, "npu": _npu}
+
+
+def find(name: str | Backend | None) -> tuple[str, Backend]:
+    """The backend called ``name`` (default: of the environment, else ``emulated``), or one itself."""
     from importlib.metadata import entry_points
 
+    if name is not None and not isinstance(name, str):
+        if not callable(getattr(name, "run", None)):
+            raise AtlasError(f"backend = {name!r}: must be a name, or an object that runs calls")
+        return type(name).__name__, name
     name = name or os.environ.get(VARIABLE) or "emulated"
     if name in _BUILT_IN:
         return name, _BUILT_IN[name]()
@@ -74,5 +89,22 @@ def find(name: str | None) -> tuple[str, Backend]:
     if name in installed:
         backend: Backend = installed[name].load()()
         return name, backend
-    known = ", ".join(sorted({*_BUILT_IN, *installed}))
-    raise AtlasError(f"unknown backend {name!r}: there are {known}")
+    raise AtlasError(f"unknown backend {name!r}: there are {', '.join(known())}")
+
+
+def known() -> tuple[str, ...]:
+    """The names of all backends."""
+    from importlib.metadata import entry_points
+
+    return tuple(sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group=ENTRY_POINTS))}))
+
+
+def tensors_as_views(backend: Backend) -> bool:
+    """Whether a backend takes tensors of any strides; others get them in C order."""
+    return bool(getattr(backend, "takes_views", False))
+
+
+def chip_of(backend: Backend, asked: Soc | None) -> Soc | None:
+    """The chip that a backend runs on; ``asked`` where it leaves that to the caller."""
+    chip: Callable[[Soc | None], Soc] | None = getattr(backend, "chip", None)
+    return asked if chip is None else chip(asked)

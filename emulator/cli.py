@@ -130,7 +130,10 @@ def run(
     inputs: InputsOption = None,
     scalar: ScalarOption = None,
     to: ToOption = None,
-    soc: SocOption = DEFAULT_SOC,
+    soc: Annotated[
+        str | None,
+        typer.Option("--soc", help="As for predict. Default: Ascend910B3; with --backend npu the card's."),
+    ] = None,
     reduction: ReductionOption = "mean",
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="The result: .npy, .npz, .safetensors.")
@@ -151,7 +154,7 @@ def run(
         str, typer.Option("--bits", help="compiled, or interpreted instruction by instruction.")
     ] = "compiled",
     backend: Annotated[
-        str | None, typer.Option("--backend", help="emulated, or an installed one (ATLAS_EMU_BACKEND).")
+        str | None, typer.Option("--backend", help="emulated, npu, or an installed one (ATLAS_EMU_BACKEND).")
     ] = None,
     engine: EngineOption = None,
     without: WithoutOption = None,
@@ -180,7 +183,7 @@ def run(
         progress.step("computing and timing")
         result = api.run(
             op,
-            soc=api.soc(soc, _pairs(overrides)),
+            soc=api.DEFAULT_SOC if soc is None and not overrides else _chip(soc, overrides),
             backend=backend,
             kernel=kernel,
             release=release,
@@ -611,6 +614,12 @@ def _pairs(texts: list[str] | None) -> Mapping[str, object] | None:
             raise AtlasError(f"--set {text!r}: must be KEY=VALUE, as in memory.hbm_bytes_per_s=1.2e12")
         pairs[key.strip()] = value.strip()
     return pairs or None
+
+
+def _chip(name: str | None, overrides: list[str] | None) -> Any:
+    from emulator import api
+
+    return api.soc(api.DEFAULT_SOC if name is None else name, _pairs(overrides))
 
 
 def _rows_soc(name: str | None, overrides: list[str] | None) -> Any:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from emulator.accuracy import Accuracy
 from emulator.device.timeline import PipeRow, Timeline
+from emulator.measured import Measured
 from kernel.remember import remembered
 from kernel.tiling import Tiling
 from socs.spec import Soc
@@ -33,7 +34,8 @@ class Result:
     ``output`` is the gradient (``None`` for ``predict``). Times count from the start of the task on the
     device to its end; ``cycles`` are of the vector cores' clock. ``stand_in_for`` names the kernel that
     the chip really runs where another was asked for. ``engine``: which one counted the cycles; ``timeline``
-    has every span that ``simpy`` saw, ``fast`` keeps none.
+    has every span that ``simpy`` saw, ``fast`` keeps none. ``measured``: what a card took, where one ran the
+    call; nothing is predicted then, and all of the model's numbers are 0.
     """
 
     operator: str
@@ -60,6 +62,7 @@ class Result:
     warnings: tuple[str, ...]
     engine: str | None = field(default=None, compare=False)
     without: tuple[str, ...] = ()
+    measured: Measured | None = None
     timeline: Timeline | None = field(default=None, repr=False, compare=False)
     output: NDArray[Any] | None = field(default=None, repr=False, compare=False)
 
@@ -109,6 +112,7 @@ class Result:
             "assumed": [asdict(entry) for entry in self.assumed],
             "accuracy": asdict(self.accuracy),
             "warnings": list(self.warnings),
+            "measured": None if self.measured is None else self.measured.to_json(),
         }
 
 

@@ -47,6 +47,11 @@ def report(status: int, message: str) -> int:
     return status
 
 
+def keep(text: str) -> None:
+    """Keep a text for the calling thread that has a head already: another library's."""
+    _recent.messages.appendleft(text.rstrip("\n"))
+
+
 def aclGetRecentErrMsg() -> str | None:  # noqa: N802
     """The messages of the calling thread, newest first, which this clears; ``None`` where there is none.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.aclnn import checks, texts
+from emulator.aclnn import checks, elsewhere, texts
 from emulator.aclnn.codes import (
     ACLNN_ERR_INNER,
     ACLNN_ERR_INNER_NULLPTR,
@@ -21,10 +21,12 @@ from emulator.aclnn.codes import (
     ACLNN_SUCCESS,
     DTYPE_NAMES,
 )
+from emulator.aclnn.elsewhere import RemoteExecutor
 from emulator.aclnn.messages import StatusError, report
 from emulator.aclnn.route import Route, RouteError, build
 from emulator.aclnn.stream import Stream, overflow_on
 from emulator.aclnn.tensor import AclTensor
+from emulator.defaults import DEFAULT_SOC
 from kernel.registry import RELEASES
 from socs import load, names
 from socs.errors import AtlasError
@@ -34,8 +36,8 @@ from socs.spec import Soc
 if TYPE_CHECKING:
     from emulator.aclnn.execute import Work
     from emulator.aclnn.timing import RouteTime
+    from emulator.backend import Backend
 
-DEFAULT_SOC = "Ascend910B3"
 
 INPUTS = ("grad_output", "self", "target")
 CACHE_ENTRIES = 1024
@@ -105,12 +107,15 @@ def aclnnMseLossBackwardGetWorkspaceSize(  # noqa: N802
     *,
     soc: SocLike = DEFAULT_SOC,
     release: str = "newer",
-) -> tuple[int, int, AclOpExecutor | None]:
+    backend: str | Backend | None = None,
+) -> tuple[int, int, AclOpExecutor | RemoteExecutor | None]:
     """Phase 1: (status, workspace size in bytes, executor); (status, 0, ``None``) where refused.
 
     Inputs of one dtype that broadcast to ``out``'s shape, rank 0 to 8; ``out`` may have another dtype of
     the chip's list. ``None`` is a null pointer. ``reduction``: 0 none, 1 mean, 2 sum. ``release``: of the
-    operator library on the Ascend 950, ``newer`` or ``older``; elsewhere both are the same.
+    operator library on the Ascend 950, ``newer`` or ``older``; elsewhere both are the same. ``backend``:
+    default that of the environment, else ``emulated``; with ``npu`` statuses and texts are the card's own,
+    the chip that is not named is the card's, and the executor is no ``AclOpExecutor``.
 
     161001: a null tensor. 161002: dtypes, reduction, rank or shapes. 561103: no kernel, a strided view that
     leaves its storage, a format that the tiling refuses, negative dimensions or sizes beyond int64 (the
@@ -119,13 +124,16 @@ def aclnnMseLossBackwardGetWorkspaceSize(  # noqa: N802
 
     Raises ``AtlasError`` for an unknown chip or release, and for what is no ``AclTensor``.
     """
-    chip = _chips[soc] if type(soc) is str and soc in _chips else _chip(soc)
+    remote = elsewhere.chosen(backend)
     tensors = (grad_output, self, target, out)
+    if remote is not None:
+        _check_types(tensors)
+        return remote.phase_1(tensors, _whole(reduction), None if soc is DEFAULT_SOC else _chip(soc))
+    chip = _chips[soc] if isinstance(soc, str) and soc in _chips else _chip(soc)
     try:
         for place, tensor in enumerate(tensors):
             if not isinstance(tensor, AclTensor):
-                if tensor is not None:
-                    raise AtlasError(f"{(*INPUTS, 'out')[place]} is a {type(tensor).__name__}, no AclTensor")
+                _check_types(tensors)
                 raise StatusError(ACLNN_ERR_PARAM_NULLPTR, texts.NULL_TENSOR.format(place))
         assert grad_output is not None and self is not None  # noqa: PT018
         assert target is not None and out is not None  # noqa: PT018
@@ -147,14 +155,14 @@ def aclnnMseLossBackwardGetWorkspaceSize(  # noqa: N802
 def aclnnMseLossBackward(  # noqa: N802
     workspace: object,
     workspace_size: int,
-    executor: AclOpExecutor | None,
-    stream: Stream | None = None,
+    executor: AclOpExecutor | RemoteExecutor | None,
+    stream: Stream | int | None = None,
 ) -> int:
     """Phase 2: compute and write ``out``; returns a status. Done when it returns.
 
     ``workspace``: ``None`` (a null pointer), a buffer, or an integer that stands for an address.
-    ``stream``: ``None`` is the default stream, which has the chip's default overflow mode. The executor is
-    used up, whatever the status, unless it is repeatable.
+    ``stream``: ``None`` is the default stream, which has the chip's default overflow mode; of a card also the
+    address of a stream. The executor is used up, whatever the status, unless it is repeatable.
 
     161001: no executor, or no workspace although its size is not 0. 561000: an executor that is used up
     (on the chip: a use after free). 361001: memory that is missing, read-only or too small for its view or
@@ -166,14 +174,14 @@ def aclnnMseLossBackward(  # noqa: N802
     try:
         if executor is None:
             raise StatusError(ACLNN_ERR_PARAM_NULLPTR, texts.EXECUTOR_NULL)
+        if isinstance(executor, RemoteExecutor):
+            return executor.launch(workspace, _size(workspace_size), stream)
         if not isinstance(executor, AclOpExecutor):
             raise AtlasError(f"executor is a {type(executor).__name__}, no AclOpExecutor")
         if executor.freed:
             raise StatusError(ACLNN_ERR_INNER, texts.EXECUTOR_USED)
         executor.freed = not executor.repeatable
-        size = _whole(workspace_size)
-        if not isinstance(size, int) or size < 0:
-            raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"workspace_size = {workspace_size!r} is no size")
+        size = _size(workspace_size)
         if size and (workspace is None or (isinstance(workspace, (int, np.integer)) and workspace == 0)):
             raise StatusError(ACLNN_ERR_PARAM_NULLPTR, texts.WORKSPACE_NULL)
         if stream is not None and not isinstance(stream, Stream):
@@ -188,23 +196,27 @@ def aclnnMseLossBackward(  # noqa: N802
     return ACLNN_SUCCESS
 
 
-def aclSetAclOpExecutorRepeatable(executor: AclOpExecutor | None) -> int:  # noqa: N802
+def aclSetAclOpExecutorRepeatable(executor: AclOpExecutor | RemoteExecutor | None) -> int:  # noqa: N802
     """Let phase 2 run again and again on ``executor``; returns a status.
 
     To be called between the phases. 561103: ``None``. 561000: the executor was used up or destroyed. The real
     library may refuse some routes; which is not public, so none is refused here.
     """
+    if isinstance(executor, RemoteExecutor):
+        return executor.make_repeatable()
     status = _alive(executor)
     if status == ACLNN_SUCCESS and executor is not None:
         executor.repeatable = True
     return status
 
 
-def aclDestroyAclOpExecutor(executor: AclOpExecutor | None) -> int:  # noqa: N802
+def aclDestroyAclOpExecutor(executor: AclOpExecutor | RemoteExecutor | None) -> int:  # noqa: N802
     """Free ``executor``; returns a status. Needed for repeatable ones; phase 2 frees the others.
 
     561103: ``None``. 561000: it is freed already (on the chip: a double free).
     """
+    if isinstance(executor, RemoteExecutor):
+        return executor.destroy()
     status = _alive(executor)
     if status == ACLNN_SUCCESS and executor is not None:
         executor.freed = True
@@ -217,6 +229,19 @@ def _alive(executor: AclOpExecutor | None) -> int:
     if executor.freed:
         return report(ACLNN_ERR_INNER, texts.EXECUTOR_FREED)
     return ACLNN_SUCCESS
+
+
+def _size(value: object) -> int:
+    size = _whole(value)
+    if not isinstance(size, int) or size < 0:
+        raise StatusError(ACLNN_ERR_RUNTIME_ERROR, f"workspace_size = {value!r} is no size")
+    return size
+
+
+def _check_types(tensors: tuple[object, ...]) -> None:
+    for name, tensor in zip((*INPUTS, "out"), tensors, strict=True):
+        if tensor is not None and not isinstance(tensor, AclTensor):
+            raise AtlasError(f"{name} is a {type(tensor).__name__}, no AclTensor")
 
 
 def _whole(value: Any) -> Any:

@@ -24,6 +24,8 @@ _THREADS = {pipe: number for number, pipe in enumerate(Pipe, start=1)}
 def chrome_trace(result: Result) -> str:
     """The trace of a result as JSON text. ``AtlasError`` if nothing was launched, or no span was kept."""
     timeline = result.timeline
+    if result.measured is not None:
+        raise AtlasError("a card tells no spans: only what is emulated has a trace")
     if timeline is None and result.engine == "fast":
         raise AtlasError("the fast engine keeps no spans, so there is no trace: use engine simpy")
     if timeline is None:

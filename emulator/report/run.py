@@ -52,6 +52,9 @@ def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
         )
     else:
         yield "kernel", result.kernel
+    if result.backend == "npu":
+        yield from _measured(result)
+        return
     if result.tiling is None:
         yield "launch", "none: a tensor is empty"
         return
@@ -74,6 +77,20 @@ def _facts(result: Result) -> Iterable[tuple[str, RenderableType]]:
         ", ".join(f"{name} {100 * cycles / result.cycles:.0f} %" for name, cycles in shares)
         + " of the latency, if that were the only limit",
     )
+
+
+def _measured(result: Result) -> Iterable[tuple[str, RenderableType]]:
+    times = result.measured
+    if times is None:
+        yield "measured", "nothing: a tensor is empty"
+        return
+    low, high = times.quartiles_us
+    yield (
+        "measured",
+        f"[bold]{_us(times.median_us)}[/bold] (median), L2 {times.l2}; half of {times.repeats:,} launches "
+        f"took {low:,.2f} to {_us(high)}, all {min(times.times_us):,.2f} to {_us(max(times.times_us))}",
+    )
+    yield "events", f"{_us(times.empty_us)} of that pass with nothing between the two events (median)"
 
 
 def _shapes(result: Result) -> str:

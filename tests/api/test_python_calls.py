@@ -381,4 +381,4 @@ def test_a_backend_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) 
     (call,) = seen
     assert sorted(call.tensors) == ["grad_output", "self", "target"]
     assert (call.out.shape, call.timed, call.l2) == ((4, 8), True, "cold")
-    assert "emulated, recorder" in refusal(lambda: emulator.run(OPERATOR, **tensors(), backend="other"))
+    assert "emulated, npu, recorder" in refusal(lambda: emulator.run(OPERATOR, **tensors(), backend="other"))

@@ -1,0 +1,146 @@
+"""A device: initialised once for the process, set in every thread that uses it, given back at the end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import os
+import threading
+
+from emulator.backends.npu.errors import NpuError
+from emulator.backends.npu.libraries import Libraries, libraries, load
+from emulator.backends.npu.places import Installation
+from socs.errors import AtlasError
+
+VARIABLE = "ATLAS_EMU_DEVICE"
+"""The number of the device where none is given; default 0."""
+
+REPEAT_INITIALIZE = 100002
+
+
+class Device:
+    """A device of initialised libraries. Made by :func:`open_device`."""
+
+    def __init__(self, found: Libraries, number: int) -> None:
+        self.libraries = found
+        self.number = number
+        self._lock = threading.Lock()
+        self._here = threading.local()
+        self._times_set = 0
+
+    def enter(self) -> None:
+        """Make the device the calling thread's, so that the thread has a context."""
+        if getattr(self._here, "entered", False):
+            return
+        self.libraries.call("aclrtSetDevice", self.number)
+        self._here.entered = True
+        with self._lock:
+            self._times_set += 1
+
+    def enter_for_stream(self) -> None:
+        """The same for a stream of the caller's, whose context stays the thread's where it has one."""
+        context = ctypes.c_void_p()
+        if self.libraries.status("aclrtGetCurrentContext", ctypes.byref(context)) != 0 or not context.value:
+            self.libraries.recent()  # told of what was only a question
+            self.enter()
+
+    @property
+    def soc_name(self) -> str:
+        """What the card calls its chip. ``AtlasError`` where it does not say."""
+        self.enter()
+        name = self.libraries.text("aclrtGetSocName")
+        if not name:
+            raise AtlasError(f"backend npu: aclrtGetSocName of device {self.number} gives no name")
+        return name
+
+    def leave(self) -> None:
+        """Give the device back as often as threads set it."""
+        with self._lock:
+            self._here = threading.local()
+            while self._times_set:
+                self._times_set -= 1
+                self.libraries.call("aclrtResetDevice", self.number)
+
+
+class _Opened:
+    """What this process has initialised."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.devices: dict[tuple[Installation, int], Device] = {}
+        self.initialised: dict[Installation, bool] = {}  # whether it is ours to finalize
+
+
+_opened = _Opened()
+
+
+def open_device(number: int | None = None) -> Device:
+    """The device of that number, of the libraries that the environment names; opened once.
+
+    Raises ``AtlasError`` where libraries or device are missing, naming what was looked at.
+    """
+    wanted = _number() if number is None else number
+    found = libraries()
+    key = (found.installation, wanted)
+    with _opened.lock:
+        if key not in _opened.devices:
+            initialise(found)
+            count = device_count(found)
+            if not 0 <= wanted < count:
+                there = f"{count} device{'s' if count != 1 else ''}" if count else "no device"
+                raise AtlasError(
+                    f"backend npu: device {wanted}: the libraries under {found.installation.root} see {there}"
+                )
+            _opened.devices[key] = Device(found, wanted)
+        return _opened.devices[key]
+
+
+def device_count(found: Libraries) -> int:
+    """How many devices initialised libraries see."""
+    count = ctypes.c_uint32()
+    found.call("aclrtGetDeviceCount", ctypes.byref(count))
+    return count.value
+
+
+def shutdown() -> None:
+    """Give back every device, and finalize what this process itself initialised; a later call opens anew.
+
+    Done at the end of the process. No thread may be in a call.
+    """
+    with _opened.lock:
+        devices = list(_opened.devices.values())
+        ours = [installation for installation, mine in _opened.initialised.items() if mine]
+        _opened.devices.clear()
+        _opened.initialised.clear()
+        with contextlib.ExitStack() as rest:
+            # All of it, even if a part fails.
+            for installation in ours:
+                rest.callback(load(installation).call, "aclFinalize")
+            for device in devices:
+                rest.callback(device.leave)
+
+
+@atexit.register
+def _at_exit() -> None:
+    # Another user of the libraries (torch_npu) may have finalized them before.
+    with contextlib.suppress(AtlasError):
+        shutdown()
+
+
+def initialise(found: Libraries) -> None:
+    """``aclInit``, once. That somebody else did it before is fine, and then theirs to undo."""
+    if found.installation in _opened.initialised:
+        return
+    code = found.status("aclInit", None)
+    told = found.recent() if code != 0 else ""
+    if code not in (0, REPEAT_INITIALIZE):
+        raise NpuError("aclInit", code, told)
+    _opened.initialised[found.installation] = code == 0
+
+
+def _number() -> int:
+    text = os.environ.get(VARIABLE) or "0"
+    if not (text.isascii() and text.isdigit()):
+        raise AtlasError(f"{VARIABLE} = {text!r}: must be the number of a device")
+    return int(text)

@@ -1,9 +1,11 @@
-"""The clients under the compiler's sanitizers, with the libraries built alike."""
+"""The clients under the compiler's sanitizers, with the libraries built alike, and under valgrind."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,8 @@ PROGRAMS = {
     "stale.c": (),
     "streams.c": (),
 }
+
+LEAKS = "--errors-for-leak-kinds=definite,indirect,possible"
 
 
 @pytest.mark.slow
@@ -51,3 +55,28 @@ def test_clients_and_libraries_are_clean_under(sanitizer: str, root: Path, tmp_p
             )
             told = [text for text in done.stderr.splitlines() if not text.startswith("atlas-emu: ")]
             assert (done.returncode, told) == (0, []), (name, debug)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_valgrind_finds_no_error_and_no_leak_in(name: str, build: Callable[..., Path], root: Path) -> None:
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        pytest.skip("no valgrind")
+    program = build(name)
+    arguments = ("8", "20") if name == "threads.c" else PROGRAMS[name]
+    for debug in ("", "1"):
+        done = subprocess.run(
+            [valgrind, "-q", "--error-exitcode=99", "--leak-check=full", LEAKS, program, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                "ATLAS_EMU_DEBUG": debug,
+                "ATLAS_EMU_DEVICES": "2",
+                "LD_LIBRARY_PATH": f"{root}/lib64",
+            },
+        )
+        told = [line for line in done.stderr.splitlines() if not line.startswith("atlas-emu: ")]
+        assert (done.returncode, told) == (0, []), debug

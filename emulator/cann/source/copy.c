@@ -129,7 +129,11 @@ static int enqueue_copy(aclrtStream handle, copy_task values, bool wait)
     }
     *copy = values;
     copy->task = (atlas_task){
-        .run = run_copy, .release = release_copy, .writes = copy->dst, .write_bytes = copy->count};
+        .run = run_copy,
+        .release = release_copy,
+        .writes = copy->dst,
+        .write_bytes = copy->count,
+        .call = copy->src == NULL ? "aclrtMemsetAsync" : "aclrtMemcpyAsync"};
     uint64_t number = emu_push(stream, &copy->task);
     if (wait)
         emu_stream_wait_until(stream, number);

@@ -63,6 +63,7 @@ typedef struct atlas_task {
     /* What it writes, for reports of reads that came too early; may be NULL. */
     const void *writes;
     size_t write_bytes;
+    const char *call; /* the function that enqueued it; may be NULL */
     /* Predicted device time of it, and the device time of its stream while it runs. */
     double device_us, *clock;
     struct atlas_task *next;

@@ -18,6 +18,7 @@ struct atlas_block {
     unsigned char *base;
     size_t size;  /* asked for */
     size_t room;  /* given: canaries start behind it */
+    uint64_t number; /* the how many-th allocation */
     int32_t device;
     int users;    /* launches that run on it */
     bool freed;   /* by the client */
@@ -32,6 +33,7 @@ typedef struct {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static table device_memory, host_memory;
 static size_t device_bytes, quarantined;
+static atomic_uint_fast64_t allocations;
 
 static size_t place_of(const table *t, const void *pointer)
 {
@@ -109,8 +111,8 @@ static void report_damage(const atlas_block *b, const char *when)
 {
     int side = damage(b);
     if (side != 0)
-        atlas_debug("%s: the bytes %s the %zu bytes at %p were overwritten", when, side < 0 ? "before" : "behind",
-                    b->size, (void *)b->base);
+        atlas_debug("%s: the bytes %s the %zu bytes at %p (allocation %llu) were overwritten", when,
+                    side < 0 ? "before" : "behind", b->size, (void *)b->base, (unsigned long long)b->number);
 }
 
 static bool host_has(size_t bytes)
@@ -145,7 +147,12 @@ static atlas_block *allocate(size_t size, size_t room, int32_t device)
         return NULL;
     }
     *b = (atlas_block){
-        .base = (unsigned char *)raw + GUARD, .size = size, .room = room, .device = device, .apart = apart};
+        .base = (unsigned char *)raw + GUARD,
+        .size = size,
+        .room = room,
+        .number = atomic_fetch_add(&allocations, 1) + 1,
+        .device = device,
+        .apart = apart};
 #ifdef MADV_HUGEPAGE
     /* As the device's allocator does where it can: fewer misses of the host's TLB. */
     if (whole >= 2 * HUGE_PAGE) {
@@ -372,7 +379,8 @@ void emu_memory_report(void)
         if (b->freed)
             continue;
         report_damage(b, "aclFinalize");
-        atlas_debug("aclFinalize: %zu bytes of device memory at %p were not freed", b->size, (void *)b->base);
+        atlas_debug("aclFinalize: %zu bytes of device memory at %p (allocation %llu) were not freed", b->size,
+                    (void *)b->base, (unsigned long long)b->number);
     }
     for (size_t i = 0; i < host_memory.count; i++)
         atlas_debug("aclFinalize: %zu bytes of aclrtMallocHost at %p were not freed", host_memory.items[i]->size,

@@ -448,6 +448,7 @@ static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturat
     memcpy(w->shape, e->shape, sizeof w->shape);
     memcpy(w->views, e->base.views, sizeof w->views);
     atlas_extent(&w->views[OUT], w->out_width, &l->task.writes, &l->task.write_bytes);
+    l->task.call = e->base.op;
     int status = atlas_enqueue(stream, &l->task);
     if (status != 0) {
         free(l);

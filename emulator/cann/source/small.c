@@ -65,6 +65,7 @@ int atlas_launch_small(atlas_task *task, const aclOpExecutor *executor, int tens
         snprintf(line + used, sizeof line - used, "}}\n");
         atlas_log_line(line);
     }
+    task->call = executor->op;
     int status = atlas_enqueue(stream, task);
     if (status == 0)
         return 0;

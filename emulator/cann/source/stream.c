@@ -350,8 +350,9 @@ void emu_check_unsynchronised(const char *call, const void *first, size_t bytes)
         for (const atlas_task *task = s->first; task != NULL; task = task->next)
             if (task->writes != NULL && (uintptr_t)task->writes < (uintptr_t)first + bytes &&
                 (uintptr_t)first < (uintptr_t)task->writes + task->write_bytes)
-                atlas_debug("%s: reads %p, which task %llu of stream %llu is still to write: synchronise first", call,
-                            first, (unsigned long long)task->number, (unsigned long long)s->id);
+                atlas_debug("%s: reads %p, which %s, task %llu of stream %llu, is still to write: synchronise first",
+                            call, first, task->call == NULL ? "a launch" : task->call,
+                            (unsigned long long)task->number, (unsigned long long)s->id);
         pthread_mutex_unlock(&s->lock);
     }
     pthread_mutex_unlock(&registry_lock);

@@ -89,7 +89,11 @@ def write_sources(known: list[Function], folder: Path) -> dict[str, str]:
     renames = "".join(f"#define {function.name} {PLAIN}{function.name}\n" for function in known)
     (folder / "fault_renames.h").write_text(renames)
     names = "".join(f'    "{function.name}",\n' for function in known)
-    (folder / "fault_names.h").write_text(f"static const char *const NAMES[] = {{\n{names}}};\n")
+    runtime = sum(function.library == LIBRARIES["acl"] for function in known)
+    (folder / "fault_names.h").write_text(
+        f"static const char *const NAMES[] = {{\n{names}}};\n\n"
+        f"enum {{ RUNTIME = {runtime} }}; /* so many are the runtime's; the others come behind */\n"
+    )
     headers = sorted(path.name for path in (folder.parent / "root/include/aclnnop").glob("aclnn_*.h"))
     includes = "".join(f'#include "aclnnop/{name}"\n' for name in headers)
     head = (

@@ -1,4 +1,5 @@
-"""One root for all tests here (ATLAS_EMU_TEST_ROOT names one built before); skipped without a C compiler."""
+"""One root for all tests here, and one whose functions fail on demand (ATLAS_EMU_TEST_ROOT and
+ATLAS_EMU_TEST_FAULTY_ROOT name roots that were built before); skipped without a C compiler."""
 
 from __future__ import annotations
 
@@ -25,6 +26,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if given := os.environ.get("ATLAS_EMU_TEST_ROOT"):
         return Path(given)
     return lay_out(tmp_path_factory.mktemp("cann") / "root", load("Ascend910B3"), flags=STRICT).path
+
+
+@pytest.fixture(scope="session")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler_or_skip()
+    if given := os.environ.get("ATLAS_EMU_TEST_FAULTY_ROOT"):
+        return Path(given)
+    folder = tmp_path_factory.mktemp("faults") / "root"
+    return lay_out(folder, load("Ascend910B3"), flags=STRICT, with_faults=True).path
 
 
 @pytest.fixture(scope="session")

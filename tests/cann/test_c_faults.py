@@ -13,8 +13,6 @@ import pytest
 from c_clients import CLIENTS, STRICT, compiler_or_skip
 
 from emulator.cann import faults
-from emulator.cann.root import lay_out
-from socs import load
 
 SEQUENCE = tuple(
     dict.fromkeys(re.findall(r"(?:DO|MAKE|BACK)\(.*?\b(acl\w+)[,)]", (CLIENTS / "faults.c").read_text()))
@@ -24,13 +22,6 @@ SEQUENCE = tuple(
 CLOSING = {name for name in SEQUENCE if re.search("Destroy|Free|aclrtReset|aclFinalize", name)}
 
 Ran = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler_or_skip()
-    folder = tmp_path_factory.mktemp("faults") / "root"
-    return lay_out(folder, load("Ascend910B3"), flags=STRICT, with_faults=True).path
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +130,38 @@ def test_every_declared_function_that_returns_a_status_can_fail() -> None:
     declared = set(re.findall(r"^(?:ACLNN_API )?acl(?:Error|nnStatus) (\w+)\(", text, re.M))
     known = {function.name for function in faults.functions() if function.kind == "status"}
     assert known == declared - faults.TELL_ERRORS
+
+
+def test_every_function_that_the_libraries_have_can_fail_or_always_does(root: Path) -> None:
+    refused = (Path(faults.__file__).parent / "source/refused.c").read_text()
+    libraries = [root / "lib64" / library for library in faults.LIBRARIES.values()]
+    done = subprocess.run(
+        ["nm", "-D", "--defined-only", *libraries], capture_output=True, text=True, check=True
+    )
+    names = {line.split()[-1] for line in done.stdout.splitlines() if " T " in line}
+    public = {name for name in names if re.match("[aA]cl", name)}
+    known = {function.name for function in faults.functions()}
+    assert known <= public
+    sizes = {"aclDataTypeSize", "aclFloat16ToFloat", "aclFloatToFloat16"}
+    assert public - known - faults.TELL_ERRORS - sizes <= set(re.findall(r"\bacl\w+", refused))
+
+
+@pytest.mark.parametrize(
+    ("fault", "head"),
+    [
+        ("aclInit:100000", "Acl_Parameter_Error(EH9999)"),
+        ("aclrtMalloc:207001", "Runtime_Error(EE9999)"),
+        ("aclnnMseLossBackward:161002", "AclNN_Parameter_Error(EZ1001)"),
+        ("aclnnMseLossBackward:361001", "AclNN_Runtime_Error(EZ9903)"),
+        ("aclnnMseLossBackward:561000", "AclNN_Inner_Error(EZ9999)"),
+    ],
+)
+def test_the_text_has_the_head_of_its_layer(faulty: Path, fault: str, head: str) -> None:
+    script = Path(__file__).with_name("c_faults.py")
+    line = [sys.executable, str(script), str(faulty), fault.split(":")[1]]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    messages = {name: message for name, _, _, message, _ in json.loads(done.stdout)}
+    assert f" {head}: {fault.split(':')[0]} failed" in messages[fault.split(":")[0]]
 
 
 def test_a_plain_build_knows_nothing_of_faults(root: Path) -> None:

@@ -102,9 +102,23 @@ int atlas_fault(int function)
     long call = atomic_load(&faults[function].call);
     if (code == 0 || (call != 0 && call != number))
         return 0;
-    bool runtime = strncmp(name, "aclrt", 5) == 0;
-    return atlas_fail(code, runtime ? "EE9999" : "EZ9999", runtime ? "Runtime_Error" : "AclNN_Inner_Error",
-                      "%s failed with %d: call %ld, by ATLAS_EMU_FAULT.", name, code, number);
+    const char *head = "EZ9999", *title = "AclNN_Inner_Error";
+    if (function < RUNTIME) {
+        bool inner = strncmp(name, "aclrt", 5) == 0;
+        head = inner ? "EE9999" : "EH9999";
+        title = inner ? "Runtime_Error" : "Acl_Parameter_Error";
+    } else {
+        switch (code / 100000) {
+#define KIND(digit, its_head, its_title)                                                                      \
+    case digit:                                                                                               \
+        head = its_head;                                                                                      \
+        title = its_title;                                                                                    \
+        break;
+            ATLAS_KINDS
+#undef KIND
+        }
+    }
+    return atlas_fail(code, head, title, "%s failed with %d: call %ld, by ATLAS_EMU_FAULT.", name, code, number);
 }
 
 const char *atlas_emu_leaks(void)

@@ -35,16 +35,19 @@ def _slices(launch: Launched, row: int) -> Iterator[dict[str, Any]]:
     for name, tensor in call["tensors"].items():
         arguments[name] = " ".join(f"{key} {value}" for key, value in tensor.items())
     event = {"name": call["operator"], "cat": "launch", **chrome.place(0, row), "args": arguments}
-    start = launch.start_us * 1e3
+    start = launch.start_us
     if launch.time is None:
-        yield {**event, "ph": "i", "s": "t", "ts": round(start) / 1000}
+        yield {**event, "ph": "i", "s": "t", "ts": round(start * 1e3) / 1000}
         return
-    yield {**event, **chrome.interval(start, start + launch.time_us * 1e3)}
-    for step in launch.time.steps:
-        end = start + step.time_us * 1e3
+    # The same sum as the start of the launch behind, and never passed by a kernel: slices that overlap by
+    # a nanosecond are dropped by viewers.
+    last = start + launch.time_us
+    yield {**event, **chrome.interval(start * 1e3, last * 1e3)}
+    for number, step in enumerate(launch.time.steps, start=1):
+        end = min(start + step.time_us, last) if number < len(launch.time.steps) else last
         kernel = {"block_dim": step.block_dim, "cycles": step.cycles}
         yield {
-            **chrome.interval(start, end),
+            **chrome.interval(start * 1e3, end * 1e3),
             "name": step.name,
             "cat": "kernel",
             **chrome.place(0, row),

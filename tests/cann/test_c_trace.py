@@ -27,6 +27,10 @@ def _exec(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, check=False, env={**os.environ})
 
 
+def _ns(us: float) -> int:
+    return round(us * 1000)
+
+
 def _slices(events: Events, category: str) -> Events:
     return [event for event in events if event.get("cat") == category]
 
@@ -49,8 +53,8 @@ def test_streams_are_rows_and_a_wait_for_an_event_delays_the_launches_behind_it(
     assert (len(first), len(second)) == (3, 2)
     assert first[0]["ts"] == second[0]["ts"] == 0
     for before, after in pairwise(first):
-        assert after["ts"] == pytest.approx(before["ts"] + before["dur"], abs=1e-3)
-    assert second[1]["ts"] == pytest.approx(first[2]["ts"] + first[2]["dur"], abs=1e-3)
+        assert _ns(after["ts"]) == _ns(before["ts"]) + _ns(before["dur"])
+    assert _ns(second[1]["ts"]) == _ns(first[2]["ts"]) + _ns(first[2]["dur"])
     # The event of the program says the same as the end of the last slice.
     assert second[1]["ts"] + second[1]["dur"] == pytest.approx(float(done.stdout), abs=2e-3)
     told = [json.loads(line) for line in log.read_text().splitlines()]
@@ -71,7 +75,8 @@ def test_kernels_of_a_launch_lie_within_it(root: Path, build: Built, tmp_path: P
     for number, launch in enumerate(launches):
         within = kernels[3 * number : 3 * number + 3]
         assert within[0]["ts"] == launch["ts"]
-        assert within[-1]["ts"] + within[-1]["dur"] == pytest.approx(launch["ts"] + launch["dur"], abs=2e-3)
+        ends = [_ns(e["ts"]) + _ns(e["dur"]) for e in within]
+        assert ends == [*(_ns(e["ts"]) for e in within[1:]), _ns(launch["ts"]) + _ns(launch["dur"])]
     order = [e for e in events if "cat" in e]
     assert order[0]["cat"] == "launch", "a slice comes before those within it"
 

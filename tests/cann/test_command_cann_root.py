@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from c_clients import STRICT
 
+from emulator import cli
 from emulator.aclnn import codes, texts
 from emulator.cann import tables, toolchain
-from emulator.cann.root import lay_out
+from emulator.cann.root import Root, lay_out
 from socs import load
 from socs.errors import AtlasError
 
@@ -91,3 +93,20 @@ def test_clang_builds_the_same_without_a_warning(root: Path, tmp_path: Path) -> 
     assert built.soc == "Ascend310P3"
     again = lay_out(tmp_path / "root", load("Ascend910A"), compiler="clang")  # a root is replaced
     assert again.soc == "Ascend910A"
+
+
+@pytest.mark.parametrize("option", [(), ("--faults",)])
+def test_functions_fail_on_demand_only_where_that_was_asked_for(
+    option: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = []
+
+    def noted(directory: Path, *_: object, with_faults: bool, **__: object) -> Root:
+        asked.append(with_faults)
+        return Root(directory, "Ascend910B3", 1, "cc", "generic")
+
+    monkeypatch.setattr("emulator.cann.root.lay_out", noted)
+    monkeypatch.setattr(sys, "argv", ["atlas-emu", "cann-root", str(tmp_path / "root"), *option])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code or 0, asked) == (0, [bool(option)])

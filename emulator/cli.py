@@ -542,7 +542,7 @@ def main() -> None:
     try:
         status = app(prog_name="atlas-emu", standalone_mode=False)
     except AtlasError as error:
-        _fail(str(error))
+        _fail("; ".join([str(error), *getattr(error, "__notes__", ())]))
     except typer.Abort:
         raise SystemExit(INTERRUPTED) from None
     except MemoryError:

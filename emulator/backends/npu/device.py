@@ -7,8 +7,10 @@ import contextlib
 import ctypes
 import os
 import threading
+from functools import partial
 
 from emulator.backends.npu.errors import NpuError
+from emulator.backends.npu.held import Held, attempt
 from emulator.backends.npu.libraries import Libraries, libraries, load
 from emulator.backends.npu.places import Installation
 from socs.errors import AtlasError
@@ -25,6 +27,8 @@ class Device:
     def __init__(self, found: Libraries, number: int) -> None:
         self.libraries = found
         self.number = number
+        self.outstanding: set[Held] = set()
+        """What outlives a call: of executors between the phases."""
         self._lock = threading.Lock()
         self._here = threading.local()
         self._times_set = 0
@@ -55,12 +59,19 @@ class Device:
         return name
 
     def leave(self) -> None:
-        """Give the device back as often as threads set it."""
+        """Give back what is outstanding, and the device as often as threads set it."""
+        error: BaseException | None = None
+        if self.outstanding:
+            error = attempt(self.enter, error)
+        while self.outstanding:
+            error = attempt(partial(self.outstanding.pop().close, None), error)
         with self._lock:
             self._here = threading.local()
-            while self._times_set:
-                self._times_set -= 1
-                self.libraries.call("aclrtResetDevice", self.number)
+            times, self._times_set = self._times_set, 0
+        for _ in range(times):
+            error = attempt(partial(self.libraries.call, "aclrtResetDevice", self.number), error)
+        if error is not None:
+            raise error
 
 
 class _Opened:
@@ -109,16 +120,18 @@ def shutdown() -> None:
     Done at the end of the process. No thread may be in a call.
     """
     with _opened.lock:
-        devices = list(_opened.devices.values())
-        ours = [installation for installation, mine in _opened.initialised.items() if mine]
-        _opened.devices.clear()
-        _opened.initialised.clear()
-        with contextlib.ExitStack() as rest:
-            # All of it, even if a part fails.
-            for installation in ours:
-                rest.callback(load(installation).call, "aclFinalize")
-            for device in devices:
-                rest.callback(device.leave)
+        error: BaseException | None = None
+        while _opened.devices:
+            _, device = _opened.devices.popitem()
+            error = attempt(device.leave, error)
+        for installation, ours in list(_opened.initialised.items()):
+            # What could not be finalized stays initialised.
+            failed = attempt(partial(load(installation).call, "aclFinalize"), None) if ours else None
+            if failed is None:
+                del _opened.initialised[installation]
+            error = error or failed
+        if error is not None:
+            raise error
 
 
 @atexit.register

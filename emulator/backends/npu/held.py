@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -52,17 +54,21 @@ class Held:
 
     def close(self, error: BaseException | None) -> None:
         """Give everything back, on the way out of ``error`` if there is one."""
+        releases, self._releases = self._releases, []
         first: BaseException | None = error
-        for release in reversed(self._releases):
-            if not release.due or (release.only_after_error and first is None):
-                continue
-            try:
-                release.do(self._libraries)
-            except NpuError as failed:
-                if first is None:
-                    first = failed
-                else:
-                    first.add_note(f"then {failed}")
-        self._releases.clear()
+        for release in reversed(releases):
+            if release.due and (first is not None or not release.only_after_error):
+                first = attempt(partial(release.do, self._libraries), first)
         if first is not error and first is not None:
             raise first
+
+
+def attempt(action: Callable[[], None], error: BaseException | None) -> BaseException | None:
+    """Do it on the way out of ``error``: the error to go on with. A second one is a note on the first."""
+    try:
+        action()
+    except NpuError as failed:
+        if error is None:
+            return failed
+        error.add_note(f"then {failed}")
+    return error

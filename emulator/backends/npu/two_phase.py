@@ -59,7 +59,8 @@ def _prepared(
 class CardExecutor(RemoteExecutor):
     """An executor of the card's library, with the device memory of its tensors.
 
-    Everything is given back by phase 2, by ``destroy`` where it is repeatable, else when nobody holds it.
+    Everything is given back by phase 2, by ``destroy`` where it is repeatable, else when nobody holds it or
+    with the device.
     """
 
     def __init__(
@@ -73,10 +74,16 @@ class CardExecutor(RemoteExecutor):
         self._executor = executor
         self._mirror = mirror
         self._pieces = pieces
-        self._forgotten = weakref.finalize(self, _give_back, device, held)
+        device.outstanding.add(held)
+        weakref.finalize(self, _give_back, device, held)
+
+    @property
+    def _gone(self) -> bool:
+        """Used up, or given back since the device was."""
+        return self.freed or self._held not in self._device.outstanding
 
     def launch(self, workspace: object, workspace_size: int, stream: Stream | int | None) -> int:
-        if self.freed:
+        if self._gone:
             return messages.report(ACLNN_ERR_INNER, texts.EXECUTOR_USED)
         if not self._pieces[3].flags.writeable:
             return messages.report(ACLNN_ERR_RUNTIME_ERROR, "out: the memory is read-only")
@@ -94,7 +101,7 @@ class CardExecutor(RemoteExecutor):
         return status
 
     def make_repeatable(self) -> int:
-        if self.freed:
+        if self._gone:
             return messages.report(ACLNN_ERR_INNER, texts.EXECUTOR_FREED)
         try:
             self._device.libraries.call("aclSetAclOpExecutorRepeatable", self._executor.handle)
@@ -104,7 +111,7 @@ class CardExecutor(RemoteExecutor):
         return ACLNN_SUCCESS
 
     def destroy(self) -> int:
-        if self.freed:
+        if self._gone:
             return messages.report(ACLNN_ERR_INNER, texts.EXECUTOR_FREED)
         self.freed = True
         try:
@@ -140,13 +147,15 @@ class CardExecutor(RemoteExecutor):
     def _close(self, error: BaseException | None) -> None:
         if error is not None and self.repeatable:
             return
-        self._forgotten.detach()
+        self._device.outstanding.discard(self._held)
         self._held.close(error)
 
 
 def _give_back(device: Device, held: Held) -> None:
-    device.enter()
-    held.close(None)
+    if held in device.outstanding:
+        device.outstanding.discard(held)
+        device.enter()
+        held.close(None)
 
 
 def _told(error: NpuError) -> int:

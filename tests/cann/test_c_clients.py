@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -53,6 +54,21 @@ def test_the_old_abi_flag_and_the_other_include_folders_change_nothing(
 def test_threads_with_streams_of_their_own_get_their_own_bits(build: Built, run: Ran) -> None:
     done = run(build("threads.c"), "8", "1000")
     assert (done.returncode, done.stdout) == (0, "8 threads x 1000 launches: right\n")
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_allocations_of_any_size_are_aligned_fresh_and_apart(build: Built, run: Ran, debug: str) -> None:
+    done = run(build("memory.c"), "1500", ATLAS_EMU_DEBUG=debug)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "4 threads x 1500 rounds: right\n", "")
+
+
+def test_where_addresses_are_limited_device_memory_comes_from_the_hosts_allocator(
+    build: Built, root: Path
+) -> None:
+    line = ["bash", "-c", 'ulimit -v 4000000 && exec "$0" 300', str(build("memory.c"))]
+    variables = {"LD_LIBRARY_PATH": f"{root}/lib64", "PATH": os.environ["PATH"]}
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=variables)
+    assert (done.returncode, done.stdout) == (0, "4 threads x 300 rounds: right\n")
 
 
 def test_nothing_is_left_on_the_device_by_many_threads(build: Built, run: Ran) -> None:

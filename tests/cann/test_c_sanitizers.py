@@ -25,6 +25,7 @@ PROGRAMS = {
     "early_free.c": (),
     "stale.c": (),
     "streams.c": (),
+    "memory.c": ("100",),
 }
 
 LEAKS = "--errors-for-leak-kinds=definite,indirect,possible"

@@ -21,7 +21,7 @@ from typing import Any
 
 from emulator.aclnn import AclTensor, aclnnMseLossBackwardGetWorkspaceSize
 from emulator.aclnn.timing import RouteTime
-from emulator.cann import clocks
+from emulator.cann import clocks, devicetime
 from kernel.compile import cache_dir
 from socs.errors import AtlasError
 from socs.spec import Soc
@@ -80,9 +80,8 @@ class Times:
 
     def of(self, call: Mapping[str, Any]) -> RouteTime | str:
         """The time of a call as the log describes it, or why there is none."""
-        if call["operator"] != "aclnnMseLossBackward":
-            return f"{call['operator']} is computed, but not timed"
-        key = json.dumps({name: call[name] for name in ("kernel", "steps", "reduction", "tensors")})
+        parts = ("operator", "kernel", "kernels", "steps", "reduction", "tensors")
+        key = json.dumps({name: call[name] for name in parts if name in call})
         with self._lock:
             if key not in self._known:
                 try:
@@ -92,6 +91,8 @@ class Times:
             return self._known[key]
 
     def _predict(self, call: Mapping[str, Any]) -> RouteTime | str:
+        if "kernels" in call:
+            return devicetime.predict(call, self._soc, self._l2)
         whole = "ViewCopy" not in call["steps"]
         tensors = []
         for name, tensor in call["tensors"].items():
@@ -234,14 +235,10 @@ def op_summary(execution: Execution) -> str:
     for launch in execution.launches:
         if launch.time is None:
             continue
-        tensors = launch.call["tensors"]
-        inputs = [tensors[name] for name in ("self", "target", "grad_output")]
         start = launch.start_us
-        for step in launch.time.steps:
+        for place, step in enumerate(launch.time.steps):
             op_type = step.name.split("(")[0]
-            read = inputs if op_type.startswith("Mse") else [tensors["out"]]
-            if "(" in step.name:
-                read = [tensors[step.name.split("(")[1].rstrip(")")]]
+            read, written = _tensors_of(launch.call, place, step.name)
             writer.writerow(
                 (
                     0,
@@ -254,14 +251,33 @@ def op_summary(execution: Execution) -> str:
                     f"{step.time_us:.3f}",
                     step.block_dim,
                     ";".join(_dims(tensor) for tensor in read),
-                    ";".join(_TYPES[tensor["dtype"]] for tensor in read),
-                    _dims(tensors["out"]),
-                    _TYPES[tensors["out"]["dtype"]],
+                    ";".join(_type(tensor) for tensor in read),
+                    _dims(written),
+                    _type(written),
                 )
             )
             start += step.time_us
             number += 1
     return out.getvalue()
+
+
+def _tensors_of(
+    call: Mapping[str, Any], place: int, step: str
+) -> tuple[list[Mapping[str, Any]], Mapping[str, Any]]:
+    """What the kernel at a place reads and writes."""
+    if "kernels" in call:
+        return devicetime.tensors(call["kernels"][place])
+    tensors = call["tensors"]
+    if "(" in step:
+        return [tensors[step.split("(")[1].rstrip(")")]], tensors["out"]
+    if step.startswith("Mse"):
+        return [tensors[name] for name in ("self", "target", "grad_output")], tensors["out"]
+    return [tensors["out"]], tensors["out"]
+
+
+def _type(tensor: Mapping[str, Any]) -> str:
+    dtype = str(tensor["dtype"])
+    return _TYPES.get(dtype, dtype.upper())
 
 
 def _dims(tensor: Mapping[str, Any]) -> str:

@@ -26,9 +26,11 @@ from kernel.fuse import Fused, fuse
 from kernel.interpret import CARRIERS
 from kernel.mse_loss import squared
 from kernel.mse_loss_backward import Reduction, plan, supported_dtypes
+from kernel.numerics import vector
+from kernel.operators import Request, find
 from kernel.surrounding import cast
 from socs.errors import AtlasError
-from socs.isa import DType
+from socs.isa import DType, Op
 from socs.spec import Numerics, Soc
 
 TYPES = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -48,6 +50,10 @@ WALKS = {
 }
 """The loops of an expression, by their member in the C table; tensors are grad_output, self, target, out."""
 
+PAIRS = ("mul", "add", "sub")
+"""The operators of two tensors, in the order of the C tables. They are compiled in float32 alone: of 16-bit
+tensors they are the float32 operation between casts, which are loops of their own."""
+
 _PROBE = (4, 8)
 
 _MEANS = {
@@ -61,7 +67,7 @@ _MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function to compile: its symbol in the object, its kind (``mse``, ``cast``, ``mean``), its source."""
+    """A function to compile: its symbol in the object, its kind (``mse``, ``cast``, ...), its source."""
 
     symbol: str
     kind: str
@@ -82,6 +88,10 @@ class Loops:
     """(numerics, type): the symbol of their sum, in float32."""
     casts: dict[tuple[int, int, int, int], str] = field(default_factory=dict)
     """(numerics, from, to, saturates): the symbol."""
+    pairs: dict[tuple[int, str, int], str] = field(default_factory=dict)
+    """(numerics, operator, saturates): the symbol of the operation on two tensors of float32."""
+    rows: dict[int, str] = field(default_factory=dict)
+    """Numerics: the symbol of the sums of rows of float32."""
     means: dict[str, str] = field(default_factory=dict)
     """Kernel: the symbol of its factor."""
     _known: dict[Fused, dict[str, str]] = field(default_factory=dict)
@@ -113,8 +123,12 @@ def collect(chips: Sequence[Soc]) -> Loops:
 def _add_chip(loops: Loops, chip: Soc) -> None:
     row = loops.of(chip.numerics)
     dtypes = supported_dtypes(chip)
+    loops.rows[row] = _rows(loops, chip.numerics)
     for mode in chip.numerics.overflow_modes:
         saturates = mode == "saturation"
+        for name in PAIRS:
+            fused = _pair(chip, name, saturates)
+            loops.pairs[row, name, int(saturates)] = _symbols(loops, fused, ["pair"])["pair"]
         for dtype in dtypes:
             fused = _operator(chip, dtype, saturates)
             # The mode that A2 and A3 keep for compatibility alone makes do with the loop for any strides.
@@ -155,6 +169,29 @@ def _operator(chip: Soc, dtype: DType, saturates: bool) -> Fused:
     return found.pop()
 
 
+def _pair(chip: Soc, name: str, saturates: bool) -> Fused:
+    operator = find(name)
+    shapes = dict.fromkeys(operator.inputs, _PROBE)
+    launch = operator.plan(chip, Request(shapes, dict.fromkeys(shapes, "float32"))).launch
+    assert launch is not None
+    return fuse(launch, chip.numerics, saturates)
+
+
+def _rows(loops: Loops, numerics: Numerics) -> str:
+    settle = vector.lookup(
+        Op.MUL,
+        DType.FLOAT32,
+        DType.FLOAT32,
+        nan=numerics.nan,
+        subnormals=numerics.subnormals,
+        float32_overflow=numerics.float32_overflow,
+    )
+    symbol = f"atlas_rows_{settle}"
+    if symbol not in (function.symbol for function in loops.functions):
+        loops.functions.append(Function(symbol, "rows", _rows_source(settle)))
+    return symbol
+
+
 def _symbols(loops: Loops, fused: Fused, members: Sequence[str]) -> dict[str, str]:
     known = loops._known.setdefault(fused, {})
     number = list(loops._known).index(fused)
@@ -165,6 +202,8 @@ def _symbols(loops: Loops, fused: Fused, members: Sequence[str]) -> dict[str, st
                 function = Function(symbol, "mse", _loop_source(fused, WALKS[member]))
             elif member == "sum":
                 function = Function(symbol, "sum", _sum_source(fused))
+            elif member == "pair":
+                function = Function(symbol, "pair", _pair_source(fused))
             else:
                 function = Function(symbol, member, _short_source(fused))
             loops.functions.append(function)
@@ -203,6 +242,46 @@ def _short_source(fused: Fused) -> str:
         f"    {', '.join(f'p{name}' for name in inputs)} = {values}\n"
         "    for i in range(out.size):\n"
         f"        out[i] = element({', '.join(f'p{name}[i]' for name in inputs)})\n"
+    )
+
+
+def _pair_source(fused: Fused) -> str:
+    """Consecutive elements of the first input and the result; ``step`` 0: one element of the second."""
+    head, arrays, inputs = _element_source(fused)
+    assert len(inputs) == 2
+    return (
+        f"{head}SIGNATURE = types.void(types.int64, types.int64, types.int64, {arrays})\n"
+        "def run(low, high, step, t0, t1, t2):\n"
+        "    x, out = t0[low:high], t2[low:high]\n"
+        "    if step == 0:\n"
+        "        one = t1[0]\n"
+        "        for i in range(out.size):\n"
+        "            out[i] = element(x[i], one)\n"
+        "    else:\n"
+        "        y = t1[low:high]\n"
+        "        for i in range(out.size):\n"
+        "            out[i] = element(x[i], y[i])\n"
+    )
+
+
+def _rows_source(settle: str) -> str:
+    """The sums of the rows ``low`` .. ``high`` of ``count`` elements each (:mod:`kernel.reduce_sum`).
+
+    ``settle``: the multiplication, here by one, that gives a NaN the chip's bits.
+    """
+    arrays = ", ".join(f"types.Array(types.float32, 1, 'C', readonly={name})" for name in (True, False))
+    return (
+        "import numpy as np\n"
+        "from numba import types\n"
+        "from kernel.mse_loss import TILE\n"
+        "from kernel.numerics import vector\n"
+        "from kernel.reduce_sum import summed\n"
+        f"settle = vector.function({settle!r})\n"
+        f"SIGNATURE = types.void(types.int64, types.int64, types.int64, {arrays})\n"
+        "def run(low, high, count, t0, t1):\n"
+        "    tile = np.empty(TILE, np.float32)\n"
+        "    for row in range(low, high):\n"
+        "        t1[row] = settle(summed(t0, row * count, count, tile), np.float32(1.0))\n"
     )
 
 
@@ -309,10 +388,9 @@ def _key(loops: Loops, level: str) -> str:
     import numba
 
     from emulator.cann import aot
-    from kernel import coefficient, mse_loss
-    from kernel.numerics import vector
+    from kernel import coefficient, mse_loss, reduce_sum
 
     parts: list[Any] = [numba.__version__, llvmlite.__version__, level, vector.source_digest()]
-    parts += [Path(str(module.__file__)).read_text() for module in (aot, coefficient, mse_loss)]
+    parts += [Path(str(module.__file__)).read_text() for module in (aot, coefficient, mse_loss, reduce_sum)]
     parts += [(function.symbol, function.source) for function in loops.functions]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]

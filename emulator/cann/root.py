@@ -35,7 +35,23 @@ RUNTIME = (
     "chips",
 )
 NN = ("tensor", "executor")
-OPERATORS = ("operator", "small", "mse_loss_backward", "mse_loss", "fill", "compute", "pool", "nrt", "loops")
+OPERATORS = (
+    "operator",
+    "views",
+    "small",
+    "mse_loss_backward",
+    "mse_loss",
+    "fill",
+    "elementwise",
+    "arithmetic",
+    "move",
+    "reduce_sum",
+    "steps",
+    "compute",
+    "pool",
+    "nrt",
+    "loops",
+)
 
 ALIASES = {
     "libacl_rt.so": "libascendcl.so",

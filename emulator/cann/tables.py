@@ -16,7 +16,7 @@ from emulator.aclnn.route import (
     V2_KERNELS,
     Variant,
 )
-from emulator.cann.loops import TYPES, WALKS, Loops
+from emulator.cann.loops import PAIRS, TYPES, WALKS, Loops
 from kernel import coefficient, registry
 from kernel.compile import SERIAL_BELOW, STREAM_FROM_BYTES, STREAM_ROW_BYTES
 from kernel.mse_loss_backward import supported_dtypes
@@ -72,7 +72,7 @@ def texts_header() -> str:
 
 
 def dtypes_header() -> str:
-    """``dtypes.h``: names as messages have them, bytes of an element, private formats."""
+    """``dtypes.h``: names as messages and as Python have them, bytes of an element, private formats."""
     lines = [
         "#ifndef ATLAS_EMU_DTYPES_H",
         "#define ATLAS_EMU_DTYPES_H",
@@ -88,6 +88,11 @@ def dtypes_header() -> str:
         if number >= 0:
             lines += [f"    case {number}:", f'        return "{codes.dtype_text(number)}";']
     lines += ["    default:", f'        return "{codes.dtype_text(-1)}";', "    }", "}", ""]
+    lines += ["static inline const char *atlas_dtype_plain(int dtype)", "{", "    switch (dtype) {"]
+    for name, number in codes.DTYPES.items():
+        if number >= 0:
+            lines += [f"    case {number}:", f'        return "{name}";']
+    lines += ["    default:", '        return "undefined";', "    }", "}", ""]
     lines += ["static inline size_t atlas_dtype_bytes(int dtype)", "{", "    switch (dtype) {"]
     for name, number in codes.DTYPES.items():
         if size := _bytes_of(name):
@@ -145,6 +150,8 @@ def loops_source(loops: Loops) -> str:
         "mean": "atlas_mean",
         "loss": "atlas_loss_loop",
         "sum": "atlas_loss_sum",
+        "pair": "atlas_pair_loop",
+        "rows": "atlas_rows_sum",
     }
     lines = ["#include <stddef.h>", "", '#include "loops.h"', ""]
     lines += [f"extern {kinds[f.kind]} {f.symbol};" for f in loops.functions]
@@ -166,7 +173,11 @@ def loops_source(loops: Loops) -> str:
             pair = [loops.losses.get((row, place, saturates), "NULL") for saturates in (0, 1)]
             lines.append(f"        {{{', '.join(pair)}}},")
         sums = [loops.sums.get((row, place), "NULL") for place, _ in enumerate(TYPES)]
-        lines.append(f"    }}, {{{', '.join(sums)}}}}},")
+        lines.append(f"    }}, {{{', '.join(sums)}}}, {{")
+        for name in PAIRS:
+            pair = [loops.pairs.get((row, name, saturates), "NULL") for saturates in (0, 1)]
+            lines.append(f"        {{{', '.join(pair)}}},")
+        lines.append(f"    }}, {loops.rows[row]}}},")
     lines += ["};", "", "const atlas_kernel atlas_kernels[] = {"]
     for variant, name in KERNELS.items():
         declared = KERNEL_WORKSPACE_BYTES[variant]

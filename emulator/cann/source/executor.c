@@ -39,14 +39,22 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
     return status;
 }
 
-static aclnnStatus set_address(aclOpExecutor *executor, size_t index, int first, int count, aclTensor *tensor,
-                               void *addr)
+enum { INPUTS, OUTPUTS, EVERY };
+
+static aclnnStatus set_address(aclOpExecutor *executor, size_t index, int which, aclTensor *tensor, void *addr)
 {
     aclnnStatus status = alive(executor);
     if (status != 0)
         return status;
     if (tensor == NULL)
         return atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, "tensor is nullptr.");
+    int first = which == OUTPUTS ? executor->first_output : 0, count = executor->outputs;
+    if (which == INPUTS)
+        count = executor->inputs;
+    else if (which == EVERY)
+        count = executor->first_output + executor->outputs > executor->inputs
+                    ? executor->first_output + executor->outputs
+                    : executor->inputs;
     if (index >= (size_t)count)
         return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, "index %zu: the executor has %d such tensors.", index, count);
     executor->views[first + (int)index].data = addr;
@@ -55,17 +63,17 @@ static aclnnStatus set_address(aclOpExecutor *executor, size_t index, int first,
 
 aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr)
 {
-    return set_address(executor, index, 0, executor == NULL ? 0 : MOST_TENSORS, tensor, addr);
+    return set_address(executor, index, EVERY, tensor, addr);
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr)
 {
-    return set_address(executor, index, 0, MOST_TENSORS - 1, tensor, addr);
+    return set_address(executor, index, INPUTS, tensor, addr);
 }
 
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr)
 {
-    return set_address(executor, index, MOST_TENSORS - 1, 1, tensor, addr);
+    return set_address(executor, index, OUTPUTS, tensor, addr);
 }
 
 aclnnStatus AclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr)

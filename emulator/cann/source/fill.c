@@ -1,4 +1,4 @@
-/* aclnnInplaceFillScalar and aclnnInplaceZero: one value everywhere in a view. */
+/* aclnnInplaceFillScalar, aclnnInplaceZero and aclnnInplaceOne: one value everywhere in a view. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "dtypes.h"
 #include "operator.h"
 #include "small.h"
+#include "views.h"
 
 #pragma GCC visibility push(default)
 #include "aclnnop/aclnn_fill_scalar.h"
@@ -20,6 +21,8 @@ typedef struct {
     unsigned char pattern[16];
     double value; /* rounded at the launch, by the mode of the stream */
     int type;     /* atlas_type, or -1: the pattern is ready */
+    const char *kernel;
+    bool view_copies;
 } fill_executor;
 
 typedef struct {
@@ -75,40 +78,15 @@ static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturat
     l->saturates = saturates;
     l->task = (atlas_task){.run = run, .release = release};
     atlas_extent(&l->call.base.views[0], l->call.width, &l->task.writes, &l->task.write_bytes);
-    return atlas_launch_small(&l->task, executor, 1, NAMES, stream);
+    atlas_steps steps = {.named = 0};
+    atlas_view *v = &l->call.base.views[0];
+    atlas_step(&steps, l->call.kernel, "fill", v->dtype, &(atlas_operand){v->dtype, v->rank, v->view, NULL}, 1);
+    if (l->call.view_copies)
+        atlas_step_view_copy(&steps, v);
+    return atlas_launch_small(&l->task, executor, 1, NAMES, &steps, stream);
 }
 
-/* A scalar as a double and as an int64, if it is a real number. */
-static bool numbers_of(const atlas_scalar *scalar, double *real, int64_t *whole)
-{
-    float single;
-    int32_t word;
-    switch (scalar->dtype) {
-    case ACL_FLOAT:
-        memcpy(&single, scalar->bytes, sizeof single);
-        *real = single;
-        break;
-    case ACL_DOUBLE:
-        memcpy(real, scalar->bytes, sizeof *real);
-        break;
-    case ACL_INT64:
-        memcpy(whole, scalar->bytes, sizeof *whole);
-        *real = (double)*whole;
-        return true;
-    case ACL_INT32:
-        memcpy(&word, scalar->bytes, sizeof word);
-        *real = (double)(*whole = word);
-        return true;
-    case ACL_BOOL:
-        *real = (double)(*whole = scalar->bytes[0] != 0);
-        return true;
-    default:
-        return false;
-    }
-    *whole = *real > -0x1p63 && *real < 0x1p63 ? (int64_t)*real : 0;
-    return true;
-}
-
+/* scalar NULL: all bits 0 */
 static int prepare(fill_executor *e, int dtype, const atlas_scalar *scalar)
 {
     int64_t whole = 0;
@@ -116,7 +94,7 @@ static int prepare(fill_executor *e, int dtype, const atlas_scalar *scalar)
     e->type = -1;
     if (scalar == NULL)
         return e->width > 0 ? 0 : -1;
-    if (!numbers_of(scalar, &e->value, &whole))
+    if (!atlas_scalar_number(scalar, &e->value, &whole))
         return -1;
     switch (dtype) {
     case ACL_FLOAT:
@@ -143,8 +121,8 @@ static int prepare(fill_executor *e, int dtype, const atlas_scalar *scalar)
     }
 }
 
-static aclnnStatus phase_1(const char *op, aclTensor *selfRef, const atlas_scalar *scalar, uint64_t *workspaceSize,
-                           aclOpExecutor **executor)
+static aclnnStatus phase_1(const char *op, const char *kernel, aclTensor *selfRef, const atlas_scalar *scalar,
+                           uint64_t *workspaceSize, aclOpExecutor **executor)
 {
     const aclTensor *const t[] = {selfRef};
     aclnnStatus status = atlas_phase_1_begin(t, 1, NAMES, workspaceSize, executor);
@@ -157,17 +135,24 @@ static aclnnStatus phase_1(const char *op, aclTensor *selfRef, const atlas_scala
         return atlas_nn_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "the host has no memory left for an executor.");
     e->base.op = op;
     e->base.start = start;
+    e->base.inputs = e->base.outputs = 1;
+    e->kernel = kernel;
+    e->view_copies = atlas_needs_view_copy(atlas_soc(), selfRef);
     atlas_keep(&e->base.views[0], selfRef);
     if (prepare(e, selfRef->dtype, scalar) != 0)
         status = atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, "Tensor selfRef not implemented for %s.",
                                atlas_dtype_text(selfRef->dtype));
-    for (uint64_t i = 0; i < selfRef->rank; i++) {
-        e->base.empty |= selfRef->view[i] == 0;
-        if (status == 0 && selfRef->view[i] < 0)
-            status = atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, "selfRef has a negative dimension.");
-    }
+    e->base.empty = atlas_is_empty(selfRef);
+    if (status == 0 && !e->base.empty && (status = atlas_check_size(NAMES[0], selfRef)) == 0)
+        status = atlas_check_strides(NAMES[0], selfRef);
     return atlas_phase_1_done(status, &e->base, workspaceSize, executor);
 }
+
+#define PHASE_2(name)                                                                                         \
+    aclnnStatus name(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)    \
+    {                                                                                                         \
+        return atlas_phase_2(#name, workspace, workspaceSize, executor, stream);                              \
+    }
 
 aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *value,
                                                    uint64_t *workspaceSize, aclOpExecutor **executor)
@@ -176,21 +161,20 @@ aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(aclTensor *selfRef, const acl
     if (!atlas_scalar_of(value, &scalar))
         return atlas_nn_fail(value == NULL ? ACLNN_ERR_PARAM_NULLPTR : ACLNN_ERR_PARAM_INVALID,
                              "value is no aclScalar, or was destroyed.");
-    return phase_1("aclnnInplaceFillScalar", selfRef, &scalar, workspaceSize, executor);
-}
-
-aclnnStatus aclnnInplaceFillScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
-                                   aclrtStream stream)
-{
-    return atlas_phase_2("aclnnInplaceFillScalar", workspace, workspaceSize, executor, stream);
+    return phase_1("aclnnInplaceFillScalar", "Fill", selfRef, &scalar, workspaceSize, executor);
 }
 
 aclnnStatus aclnnInplaceZeroGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-    return phase_1("aclnnInplaceZero", selfRef, NULL, workspaceSize, executor);
+    return phase_1("aclnnInplaceZero", "ZerosLike", selfRef, NULL, workspaceSize, executor);
 }
 
-aclnnStatus aclnnInplaceZero(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream)
+aclnnStatus aclnnInplaceOneGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-    return atlas_phase_2("aclnnInplaceZero", workspace, workspaceSize, executor, stream);
+    static const atlas_scalar one = {.dtype = ACL_BOOL, .bytes = {1}};
+    return phase_1("aclnnInplaceOne", "OnesLike", selfRef, &one, workspaceSize, executor);
 }
+
+PHASE_2(aclnnInplaceFillScalar)
+PHASE_2(aclnnInplaceZero)
+PHASE_2(aclnnInplaceOne)

@@ -32,6 +32,12 @@ typedef int atlas_loss_loop(void **result, void **error, int64_t low, int64_t hi
                             PARAMETERS_1D(t1), PARAMETERS_1D(t2));
 /* self, target: their sum in float32, times the factor. */
 typedef int atlas_loss_sum(float *result, void **error, PARAMETERS_1D(t0), PARAMETERS_1D(t1), float factor);
+/* x, y, out, all of float32; step 0: of y there is one element. */
+typedef int atlas_pair_loop(void **result, void **error, int64_t low, int64_t high, int64_t step, PARAMETERS_1D(t0),
+                            PARAMETERS_1D(t1), PARAMETERS_1D(t2));
+/* x, out, of float32: out[row] is the sum of the row's elements, of which there are count. */
+typedef int atlas_rows_sum(void **result, void **error, int64_t low, int64_t high, int64_t count, PARAMETERS_1D(t0),
+                           PARAMETERS_1D(t1));
 /* The factor of reduction "mean", from self's dimensions. */
 typedef int atlas_mean(float *result, void **error, PARAMETERS_1D(dims));
 
@@ -42,11 +48,20 @@ typedef struct {
     atlas_mse_loop *strided;            /* steps of any size */
 } atlas_mse_loops;
 
+typedef enum {
+    PAIR_MUL,
+    PAIR_ADD,
+    PAIR_SUB,
+    PAIRS
+} atlas_pair;
+
 typedef struct {
     atlas_mse_loops mse[TYPES][2]; /* [self's type][saturation mode] */
     atlas_cast_loop *cast[TYPES][TYPES][2];
     atlas_loss_loop *loss[TYPES][2];
     atlas_loss_sum *sum[TYPES];
+    atlas_pair_loop *pair[PAIRS][2]; /* [operator][saturation mode] */
+    atlas_rows_sum *rows;
 } atlas_numerics;
 
 extern const atlas_numerics atlas_numerics_table[];

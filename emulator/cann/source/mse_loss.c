@@ -10,6 +10,7 @@
 #include "compute.h"
 #include "operator.h"
 #include "small.h"
+#include "views.h"
 
 #pragma GCC visibility push(default)
 #include "aclnnop/aclnn_mse_loss.h"
@@ -100,16 +101,19 @@ static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturat
     l->saturates = saturates;
     l->task = (atlas_task){.run = run, .release = release};
     atlas_extent(&l->call.base.views[2], atlas_type_width(l->call.type), &l->task.writes, &l->task.write_bytes);
-    return atlas_launch_small(&l->task, executor, 3, NAMES, stream);
+    atlas_steps steps = {.named = 0};
+    const atlas_view *v = l->call.base.views;
+    const atlas_operand inputs[] = {{v[0].dtype, v[0].rank, v[0].view, NULL}, {v[1].dtype, v[1].rank, v[1].view, NULL}};
+    atlas_step(&steps, "MseLoss", NULL, v[2].dtype, inputs, 2);
+    return atlas_launch_small(&l->task, executor, 3, NAMES, &steps, stream);
 }
 
 static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t reduction)
 {
     for (int i = 0; i < 3; i++) {
-        int type = atlas_type_of(t[i]->dtype);
-        if (type < 0 || !(chip->types >> type & 1))
-            return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, "Tensor %s not implemented for %s.", NAMES[i],
-                                 atlas_dtype_text(t[i]->dtype));
+        int status = atlas_check_type(chip, NAMES[i], t[i]);
+        if (status != 0)
+            return status;
         if (t[i]->rank > MOST_RANK)
             return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, TEXT_RANK, NAMES[i], "8");
     }
@@ -120,7 +124,7 @@ static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t redu
     }
     bool same = t[0]->rank == t[1]->rank &&
                 (t[0]->rank == 0 || memcmp(t[0]->view, t[1]->view, t[0]->rank * sizeof *t[0]->view) == 0);
-    bool fits = reduction != 0 ? atlas_elements(t[2]->view, (int)t[2]->rank) == 1
+    bool fits = reduction != 0 ? atlas_product(t[2]->view, t[2]->rank) == 1
                                : t[2]->rank == t[0]->rank &&
                                      (t[0]->rank == 0 ||
                                       memcmp(t[2]->view, t[0]->view, t[0]->rank * sizeof *t[0]->view) == 0);
@@ -131,7 +135,11 @@ static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t redu
         for (uint64_t k = 0; k < t[i]->rank; k++)
             if (t[i]->view[k] <= 0)
                 return atlas_nn_fail(ACLNN_ERR_INNER_NULLPTR, TEXT_BUILD, "empty tensors of aclnnMseLoss are not emulated");
-    return 0;
+    int status = 0;
+    for (int i = 0; i < 3 && status == 0; i++)
+        if ((status = atlas_check_size(NAMES[i], t[i])) == 0)
+            status = atlas_check_strides(NAMES[i], t[i]);
+    return status;
 }
 
 aclnnStatus aclnnMseLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction,
@@ -148,6 +156,8 @@ aclnnStatus aclnnMseLossGetWorkspaceSize(const aclTensor *self, const aclTensor 
         return atlas_nn_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, "the host has no memory left for an executor.");
     e->base.op = "aclnnMseLoss";
     e->base.start = start;
+    e->base.inputs = e->base.first_output = 2;
+    e->base.outputs = 1;
     e->chip = atlas_soc();
     e->type = atlas_type_of(self->dtype);
     e->reduction = reduction;

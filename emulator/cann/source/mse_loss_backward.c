@@ -9,6 +9,8 @@
 #include "loops.h"
 #include "nn.h"
 #include "operator.h"
+#include "small.h"
+#include "views.h"
 
 #pragma GCC visibility push(default)
 #include "aclnnop/aclnn_mse_loss_backward.h"
@@ -33,110 +35,10 @@ typedef struct {
     bool casts, view_copies;
 } mse_executor;
 
-/* Dimensions as messages have them: [17,2048]. */
-typedef struct {
-    char text[256];
-} shape_text;
-
-static shape_text text_of(const int64_t *dims, uint64_t rank)
-{
-    shape_text shape;
-    size_t used = (size_t)snprintf(shape.text, sizeof shape.text, "[");
-    for (uint64_t i = 0; i < rank && used + 24 < sizeof shape.text; i++)
-        used += (size_t)snprintf(shape.text + used, sizeof shape.text - used, "%s%" PRId64, i ? "," : "", dims[i]);
-    snprintf(shape.text + used, sizeof shape.text - used, "]");
-    return shape;
-}
-
 static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturates);
 
-typedef struct {
-    char text[48];
-} number_text;
-
-/* __int128, for what may leave an int64. */
-static number_text number_of(__int128 value)
-{
-    number_text number;
-    char digits[48];
-    int count = 0;
-    bool negative = value < 0;
-    unsigned __int128 rest = negative ? -(unsigned __int128)value : (unsigned __int128)value;
-    do
-        digits[count++] = (char)('0' + (int)(rest % 10));
-    while ((rest /= 10) != 0);
-    int used = 0;
-    if (negative)
-        number.text[used++] = '-';
-    while (count > 0)
-        number.text[used++] = digits[--count];
-    number.text[used] = '\0';
-    return number;
-}
-
-static number_text number(int64_t value)
-{
-    return number_of(value);
-}
-
-/* Products of dimensions, held at the end of the range where they leave it. */
-static __int128 product(const int64_t *dims, uint64_t rank)
-{
-    const __int128 limit = (__int128)1 << 120;
-    __int128 result = 1;
-    for (uint64_t i = 0; i < rank; i++) {
-        if (dims[i] != 0 && (result > limit / (dims[i] < 0 ? -(__int128)dims[i] : dims[i]) ||
-                             -result > limit / (dims[i] < 0 ? -(__int128)dims[i] : dims[i])))
-            result = (result < 0) != (dims[i] < 0) ? -limit : limit;
-        else
-            result *= dims[i];
-    }
-    return result;
-}
-
 static const char *const TYPE_NAMES[] = {"float32", "float16", "bfloat16"};
-static const int TYPE_DTYPES[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
 static const int WIDTHS[] = {4, 2, 2};
-
-/* Aligned at their last dimensions; false where two disagree. */
-static bool broadcast(const int64_t *a, uint64_t a_rank, const int64_t *b, uint64_t b_rank, int64_t *joined,
-                      uint64_t *rank)
-{
-    if (a_rank < b_rank)
-        return broadcast(b, b_rank, a, a_rank, joined, rank);
-    int64_t result[MOST_RANK];
-    for (uint64_t i = 0; i < a_rank; i++)
-        result[i] = a[i];
-    for (uint64_t i = 1; i <= b_rank; i++) {
-        int64_t mine = a[a_rank - i], other = b[b_rank - i];
-        if (mine == 1)
-            result[a_rank - i] = other;
-        else if (other != 1 && other != mine)
-            return false;
-    }
-    memcpy(joined, result, sizeof result);
-    *rank = a_rank;
-    return true;
-}
-
-static bool is_private(int format)
-{
-    return atlas_format_is_private(format);
-}
-
-/* For tensors whose size was checked. */
-static bool is_contiguous(const aclTensor *t)
-{
-    int64_t count = (int64_t)product(t->view, t->rank), step = 1;
-    if (is_private(t->format) || count <= 1)
-        return true;
-    for (uint64_t i = t->rank; i-- > 0;) {
-        if (t->view[i] != 1 && t->strides[i] != step)
-            return false;
-        step *= t->view[i];
-    }
-    return true;
-}
 
 #define REFUSE(...) return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, __VA_ARGS__)
 
@@ -147,71 +49,25 @@ static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t redu
         if (t[i]->dtype != t[SELF]->dtype)
             REFUSE(TEXT_SAME_DTYPE, NAMES[i], atlas_dtype_text(t[i]->dtype), atlas_dtype_text(t[SELF]->dtype));
     for (int i = SELF; i <= OUT; i += OUT - SELF) {
-        int type = atlas_type_of(t[i]->dtype);
-        if (type >= 0 && (chip->types >> type & 1))
-            continue;
-        char listed[128] = "";
-        for (int k = 0; k < TYPES; k++)
-            if (chip->types >> k & 1) {
-                strcat(listed, atlas_dtype_text(TYPE_DTYPES[k]));
-                strcat(listed, ",");
-            }
-        REFUSE(TEXT_DTYPE_LIST, NAMES[i], atlas_dtype_text(t[i]->dtype), listed);
+        int status = atlas_check_type(chip, NAMES[i], t[i]);
+        if (status != 0)
+            return status;
     }
     if (reduction < 0 || reduction > 2)
-        REFUSE(TEXT_REDUCTION, number(reduction).text);
+        REFUSE(TEXT_REDUCTION, atlas_number(reduction).text);
     for (int i = GRAD_OUTPUT; i <= TARGET; i++)
         if (t[i]->rank > MOST_RANK)
-            REFUSE(TEXT_RANK, NAMES[i], number(MOST_RANK).text);
+            REFUSE(TEXT_RANK, NAMES[i], atlas_number(MOST_RANK).text);
     int64_t both[MOST_RANK];
     uint64_t both_rank;
-    if (!broadcast(t[GRAD_OUTPUT]->view, t[GRAD_OUTPUT]->rank, t[SELF]->view, t[SELF]->rank, both, &both_rank))
-        REFUSE(TEXT_BROADCAST_GRAD_OUTPUT, text_of(t[GRAD_OUTPUT]->view, t[GRAD_OUTPUT]->rank).text,
-               text_of(t[SELF]->view, t[SELF]->rank).text);
-    if (!broadcast(t[TARGET]->view, t[TARGET]->rank, both, both_rank, joined, rank))
-        REFUSE(TEXT_BROADCAST_TARGET, text_of(t[TARGET]->view, t[TARGET]->rank).text, text_of(both, both_rank).text);
+    if (!atlas_broadcast(t[GRAD_OUTPUT]->view, t[GRAD_OUTPUT]->rank, t[SELF]->view, t[SELF]->rank, both, &both_rank))
+        REFUSE(TEXT_BROADCAST_GRAD_OUTPUT, atlas_shape(t[GRAD_OUTPUT]->view, t[GRAD_OUTPUT]->rank).text,
+               atlas_shape(t[SELF]->view, t[SELF]->rank).text);
+    if (!atlas_broadcast(t[TARGET]->view, t[TARGET]->rank, both, both_rank, joined, rank))
+        REFUSE(TEXT_BROADCAST_TARGET, atlas_shape(t[TARGET]->view, t[TARGET]->rank).text, atlas_shape(both, both_rank).text);
     if (t[OUT]->rank != *rank || (*rank > 0 && memcmp(t[OUT]->view, joined, *rank * sizeof *joined) != 0))
-        REFUSE(TEXT_OUT_SHAPE, text_of(joined, *rank).text, text_of(t[OUT]->view, t[OUT]->rank).text);
+        REFUSE(TEXT_OUT_SHAPE, atlas_shape(joined, *rank).text, atlas_shape(t[OUT]->view, t[OUT]->rank).text);
     return 0;
-}
-
-/* The format is one of TEXT_*, whose values are all texts. */
-#define CANNOT_BUILD(format, ...)                                                                             \
-    do {                                                                                                      \
-        char reason[ATLAS_TEXT];                                                                              \
-        snprintf(reason, sizeof reason, format, __VA_ARGS__);                                                 \
-        return atlas_nn_fail(ACLNN_ERR_INNER_NULLPTR, TEXT_BUILD, reason);                                    \
-    } while (0)
-
-static int check_size(int place, const aclTensor *t)
-{
-    for (uint64_t i = 0; i < t->rank; i++)
-        if (t->view[i] < 0)
-            CANNOT_BUILD(TEXT_NEGATIVE_DIM, VIEW_NAMES[place], number(t->view[i]).text);
-    if (product(t->view, t->rank) * 8 > INT64_MAX)
-        CANNOT_BUILD(TEXT_TOO_LARGE, VIEW_NAMES[place], number_of(product(t->view, t->rank)).text);
-    return 0;
-}
-
-static int check_strides(int place, const aclTensor *t)
-{
-    __int128 first = t->offset, last = t->offset, storage = product(t->storage, t->storage_rank);
-    for (uint64_t i = 0; i < t->rank; i++) {
-        __int128 reach = (__int128)(t->view[i] - 1) * t->strides[i];
-        *(reach < 0 ? &first : &last) += reach;
-    }
-    if (first < 0 || last >= storage) {
-        char where[ATLAS_TEXT / 2];
-        snprintf(where, sizeof where, TEXT_LEAVES_STORAGE, number_of(first).text, number_of(last).text,
-                 number_of(storage).text);
-        CANNOT_BUILD(TEXT_INVALID_VIEW, VIEW_NAMES[place], where);
-    }
-    return 0;
-}
-
-static bool same_view(const aclTensor *a, const aclTensor *b)
-{
-    return a->rank == b->rank && (a->rank == 0 || memcmp(a->view, b->view, a->rank * sizeof *a->view) == 0);
 }
 
 /* The workspace: buckets that tensors share whose lives do not overlap. Steps are numbered as they run. */
@@ -284,15 +140,15 @@ static int build(mse_executor *e, const aclTensor *const *t, int64_t reduction)
     int64_t counts[4] = {0};
     int status;
     for (int i = GRAD_OUTPUT; i <= TARGET; i++) {
-        if ((status = check_size(i, t[i])) != 0)
+        if ((status = atlas_check_size(VIEW_NAMES[i], t[i])) != 0)
             return status;
-        counts[i] = (int64_t)product(t[i]->view, t[i]->rank);
-        e->copies[i] = !is_contiguous(t[i]);
-        if (e->copies[i] && (status = check_strides(i, t[i])) != 0)
+        counts[i] = (int64_t)atlas_product(t[i]->view, t[i]->rank);
+        e->copies[i] = !atlas_is_contiguous(t[i]);
+        if (e->copies[i] && (status = atlas_check_strides(VIEW_NAMES[i], t[i])) != 0)
             return status;
     }
     bool formats_agree = t[0]->format == t[1]->format && t[1]->format == t[2]->format;
-    bool alike = same_view(t[0], t[1]) && same_view(t[1], t[2]) && formats_agree;
+    bool alike = atlas_same_shape(t[0], t[1]) && atlas_same_shape(t[1], t[2]) && formats_agree;
     const char *release = getenv("ATLAS_EMU_RELEASE");
     bool older = release != NULL && strcmp(release, "older") == 0;
     e->kernel = &atlas_kernels[chip->kernels[older][alike]];
@@ -300,19 +156,16 @@ static int build(mse_executor *e, const aclTensor *const *t, int64_t reduction)
         CANNOT_BUILD(TEXT_ND_ALONE, e->kernel->op, chip->name);
     if (!(chip->kernel_types[older][alike] >> e->type & 1))
         CANNOT_BUILD(TEXT_NO_KERNEL, e->kernel->op, TYPE_NAMES[e->type], chip->short_name);
-    if ((status = check_size(OUT, t[OUT])) != 0)
+    if ((status = atlas_check_size(VIEW_NAMES[OUT], t[OUT])) != 0)
         return status;
-    counts[OUT] = (int64_t)product(t[OUT]->view, t[OUT]->rank);
-    bool contiguous = is_contiguous(t[OUT]);
-    bool whole = t[OUT]->storage_rank == t[OUT]->rank &&
-                 (t[OUT]->rank == 0 || memcmp(t[OUT]->storage, t[OUT]->view, t[OUT]->rank * sizeof(int64_t)) == 0);
+    counts[OUT] = (int64_t)atlas_product(t[OUT]->view, t[OUT]->rank);
     e->casts = e->wanted != e->type;
-    e->view_copies = !contiguous || (chip->whole_storage && !whole);
-    if (!contiguous && (status = check_strides(OUT, t[OUT])) != 0)
+    e->view_copies = atlas_needs_view_copy(chip, t[OUT]);
+    if (!atlas_is_contiguous(t[OUT]) && (status = atlas_check_strides(VIEW_NAMES[OUT], t[OUT])) != 0)
         return status;
     __int128 total = workspace(e, counts[OUT], counts);
     if (total > INT64_MAX)
-        CANNOT_BUILD(TEXT_TOO_MUCH_WORKSPACE, number_of(total).text);
+        CANNOT_BUILD(TEXT_TOO_MUCH_WORKSPACE, atlas_number(total).text);
     e->base.workspace_bytes = (uint64_t)total;
     e->base.uses_workspace = e->copies[0] || e->copies[1] || e->copies[2] || e->casts || e->view_copies;
     e->factor = atlas_plain_factor;
@@ -338,7 +191,7 @@ aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, co
     const aclTensor *const t[] = {gradOutput, self, target, out};
     for (int i = 0; i < 4; i++)
         if (t[i] == NULL)
-            return atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_NULL_TENSOR, number(i).text);
+            return atlas_nn_fail(ACLNN_ERR_PARAM_NULLPTR, TEXT_NULL_TENSOR, atlas_number(i).text);
     for (int i = 0; i < 4; i++)
         if (!atlas_tensor_alive(t[i]))
             REFUSE("%s is no aclTensor, or was destroyed.", NAMES[i]);
@@ -358,11 +211,10 @@ aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, co
     memcpy(e->shape, joined, rank * sizeof *joined);
     e->base.op = "aclnnMseLossBackward";
     e->base.start = start;
-    e->base.inputs = 3;
-    e->base.tensors = 4;
+    e->base.inputs = e->base.first_output = OUT;
+    e->base.outputs = 1;
     for (int i = GRAD_OUTPUT; i <= TARGET; i++)
-        for (uint64_t k = 0; k < t[i]->rank; k++)
-            e->base.empty |= t[i]->view[k] == 0;
+        e->base.empty |= atlas_is_empty(t[i]);
     if (!e->base.empty)
         status = build(e, t, reduction);
     if (status == 0)
@@ -406,8 +258,8 @@ static void describe(const mse_executor *e, char *text, size_t size)
     for (int i = 0; i < 4; i++) {
         const atlas_view *v = &e->base.views[i];
         ADD("%s\"%s\": {\"dtype\": \"%s\", \"shape\": %s, \"strides\": %s, \"offset\": %" PRId64 "}", i ? ", " : "",
-            VIEW_NAMES[i], TYPE_NAMES[atlas_type_of(v->dtype)], text_of(v->view, (uint64_t)v->rank).text,
-            text_of(v->strides, (uint64_t)v->rank).text, v->offset);
+            VIEW_NAMES[i], TYPE_NAMES[atlas_type_of(v->dtype)], atlas_shape(v->view, (uint64_t)v->rank).text,
+            atlas_shape(v->strides, (uint64_t)v->rank).text, v->offset);
     }
     ADD("}");
 #undef ADD

@@ -32,7 +32,7 @@ struct aclOpExecutor {
     /* Enqueue the launch; the executor may be freed right after. */
     int (*start)(const struct aclOpExecutor *executor, aclrtStream stream, bool saturates);
     bool repeatable, used;
-    int inputs, tensors;            /* inputs come first */
+    int inputs, first_output, outputs; /* inputs come first; what is computed in place is both */
     atlas_view views[MOST_TENSORS];
     uint64_t workspace_bytes;
     bool uses_workspace;            /* intermediate tensors lie there */
@@ -50,6 +50,8 @@ typedef struct {
 
 /* What a scalar holds; false where it is none, or was destroyed. */
 bool atlas_scalar_of(const aclScalar *scalar, atlas_scalar *value);
+/* The numbers of an array, as long as it lives; false where it is none, or was destroyed. */
+bool atlas_int_array(const aclIntArray *array, const int64_t **values, uint64_t *count);
 bool atlas_tensor_alive(const aclTensor *tensor);
 /* A dtype as messages have it: DT_FLOAT. */
 const char *atlas_dtype_text(int dtype);

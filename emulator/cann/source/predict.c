@@ -61,9 +61,9 @@ static bool connected(void)
 
 static bool ask(const char *call, double *us)
 {
-    char line[4096];
+    char line[8192];
     int length = snprintf(line, sizeof line, "{%s}\n", call);
-    if (!connected() || send(connection, line, (size_t)length, MSG_NOSIGNAL) != length)
+    if (length >= (int)sizeof line || !connected() || send(connection, line, (size_t)length, MSG_NOSIGNAL) != length)
         return false;
     size_t used = 0;
     while (used + 1 < sizeof line && (used == 0 || line[used - 1] != '\n')) {

@@ -1,10 +1,11 @@
 /* See small.h. */
 #include "small.h"
 
-#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "compute.h"
+#include "operator.h"
 
 int atlas_type_width(int type)
 {
@@ -44,31 +45,70 @@ int atlas_hold(const atlas_view *view, int width, const char *op, const char *na
 }
 
 int atlas_launch_small(atlas_task *task, const aclOpExecutor *executor, int tensors, const char *const *names,
-                       aclrtStream stream)
+                       const atlas_steps *steps, aclrtStream stream)
 {
-    if (atlas_logging()) {
-        char line[3000];
-        size_t used = (size_t)snprintf(line, sizeof line,
-                                       "{\"launch\": %llu, \"stream\": %llu, \"host_us\": %.3f, \"operator\": \"%s\", \"soc\": \"%s\", "
-                                       "\"steps\": [], \"tensors\": {",
-                                       (unsigned long long)atlas_next_launch(),
-                                       (unsigned long long)atlas_stream_number(stream), atlas_host_us(), executor->op,
-                                       atlas_soc()->name);
-        for (int t = 0; t < tensors; t++) {
-            const atlas_view *v = &executor->views[t];
-            used += (size_t)snprintf(line + used, sizeof line - used, "%s\"%s\": {\"dtype\": \"%s\", \"shape\": [",
-                                     t ? ", " : "", names[t], atlas_dtype_text(v->dtype));
-            for (int i = 0; i < v->rank; i++)
-                used += (size_t)snprintf(line + used, sizeof line - used, "%s%" PRId64, i ? "," : "", v->view[i]);
-            used += (size_t)snprintf(line + used, sizeof line - used, "]}");
-        }
-        snprintf(line + used, sizeof line - used, "}}\n");
-        atlas_log_line(line);
-    }
+    task->device_us = atlas_note_launch(executor, tensors, names, steps, stream);
     task->call = executor->op;
     int status = atlas_enqueue(stream, task);
     if (status == 0)
         return 0;
     task->release(task);
     return atlas_nn_fail(ACLNN_ERR_RUNTIME_ERROR, "the launch was refused with %d.", status);
+}
+
+bool atlas_scalar_number(const atlas_scalar *scalar, double *real, int64_t *whole)
+{
+    float single;
+    int32_t word;
+    uint16_t half;
+    uint32_t bits;
+    switch (scalar->dtype) {
+    case ACL_FLOAT:
+        memcpy(&single, scalar->bytes, sizeof single);
+        *real = single;
+        break;
+    case ACL_FLOAT16:
+        memcpy(&half, scalar->bytes, sizeof half);
+        *real = aclFloat16ToFloat(half);
+        break;
+    case ACL_BF16:
+        memcpy(&half, scalar->bytes, sizeof half);
+        bits = (uint32_t)half << 16;
+        memcpy(&single, &bits, sizeof single);
+        *real = single;
+        break;
+    case ACL_DOUBLE:
+        memcpy(real, scalar->bytes, sizeof *real);
+        break;
+    case ACL_INT64:
+        memcpy(whole, scalar->bytes, sizeof *whole);
+        *real = (double)*whole;
+        return true;
+    case ACL_INT32:
+        memcpy(&word, scalar->bytes, sizeof word);
+        *real = (double)(*whole = word);
+        return true;
+    case ACL_BOOL:
+        *real = (double)(*whole = scalar->bytes[0] != 0);
+        return true;
+    default:
+        return false;
+    }
+    *whole = *real > -0x1p63 && *real < 0x1p63 ? (int64_t)*real : 0;
+    return true;
+}
+
+int atlas_check_type(const atlas_chip *chip, const char *name, const aclTensor *tensor)
+{
+    int type = atlas_type_of(tensor->dtype);
+    if (type >= 0 && (chip->types >> type & 1))
+        return 0;
+    static const int dtypes[] = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16};
+    char listed[128] = "";
+    for (int k = 0; k < TYPES; k++)
+        if (chip->types >> k & 1) {
+            strcat(listed, atlas_dtype_text(dtypes[k]));
+            strcat(listed, ",");
+        }
+    return atlas_nn_fail(ACLNN_ERR_PARAM_INVALID, TEXT_DTYPE_LIST, name, atlas_dtype_text(tensor->dtype), listed);
 }

@@ -244,7 +244,7 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar)
     return 0;
 }
 
-/* Arrays and lists are kept for operators that take them; none of those is emulated yet. */
+/* Arrays and lists, for operators that take them. */
 #define ARRAY(Type, Item)                                                                                     \
     struct acl##Type {                                                                                        \
         uint64_t size;                                                                                        \
@@ -290,6 +290,15 @@ aclnnStatus aclDestroyScalar(const aclScalar *scalar)
 ARRAY(IntArray, int64_t)
 ARRAY(FloatArray, float)
 ARRAY(BoolArray, _Bool)
+
+bool atlas_int_array(const aclIntArray *array, const int64_t **values, uint64_t *count)
+{
+    if (array == NULL || !atlas_handle_has(HANDLE_ARRAY, array))
+        return false;
+    *values = array->values;
+    *count = array->size;
+    return true;
+}
 
 #define LIST(Type, Item, destroy)                                                                             \
     struct acl##Type {                                                                                        \

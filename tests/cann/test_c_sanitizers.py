@@ -17,6 +17,7 @@ from socs import load
 PROGRAMS = {
     "mean.c": (),
     "loss.c": (),
+    "operators.c": (),
     "contexts.c": (),
     "threads.c": ("8", "200"),
     "events.c": (),

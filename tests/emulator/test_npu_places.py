@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import emulator
-from emulator.backends.npu import places
-from emulator.backends.npu.libraries import load
+from emulator.backends.npu import libraries, places
 
 FILES = ("libascendcl.so", "libnnopbase.so", "libopapi_nn.so")
 
@@ -69,7 +68,21 @@ def test_older_names_and_other_folders_are_taken(tmp_path: Path, folder: str) ->
     assert [path.name for path in found.preloaded] == ["libplatform.so"]
 
 
-def test_a_file_that_is_no_library_is_named_with_the_linkers_reason(tmp_path: Path) -> None:
+def test_a_file_that_is_no_library_is_named_with_the_linkers_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(libraries, "_loaded", [])
     found = places.look({"ASCEND_HOME_PATH": str(installed(tmp_path))})
     with pytest.raises(emulator.AtlasError, match=r"libascendcl\.so cannot be loaded: .*set_env\.sh"):
-        load(found)
+        libraries.load(found)
+
+
+def test_a_process_takes_the_libraries_of_one_installation_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (installed(tmp_path / name) for name in ("first", "second"))
+    monkeypatch.setattr(libraries, "_loaded", [places.look({"ASCEND_HOME_PATH": str(first)})])
+    with pytest.raises(
+        emulator.AtlasError, match=r"has the libraries of .*first; those of .*second need another"
+    ):
+        libraries.load(places.look({"ASCEND_HOME_PATH": str(second)}))

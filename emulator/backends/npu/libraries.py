@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from emulator.arrays import one_line
 from emulator.backends.npu.errors import NpuError
 from emulator.backends.npu.functions import FUNCTIONS, OPERATOR, Home
-from emulator.backends.npu.places import Installation, look
+from emulator.backends.npu.places import VARIABLES, Installation, look
 from socs.errors import AtlasError
 
 EMULATED_MARK = "atlas_emulator_version="
@@ -80,12 +81,30 @@ class Libraries:
 
 def libraries() -> Libraries:
     """The libraries of the installation that the environment names. Raises ``AtlasError``."""
-    return load(look())
+    return _named(tuple(os.environ.get(name) for name in VARIABLES))
+
+
+@cache
+def _named(variables: tuple[str | None, ...]) -> Libraries:
+    """Those that these variables name, so that a call costs no look at the disk. A failure is not kept."""
+    return load(look({name: value or "" for name, value in zip(VARIABLES, variables, strict=True)}))
+
+
+_loaded: list[Installation] = []
+"""What this process has, which nothing unloads again."""
 
 
 @cache
 def load(installation: Installation) -> Libraries:
-    """Load the libraries. Raises ``AtlasError`` where one cannot be loaded or lacks a function."""
+    """Load the libraries. Raises ``AtlasError`` where one cannot be loaded or lacks a function.
+
+    So it does in a process that has another installation's: the linker would mix them, by their equal names.
+    """
+    if _loaded and _loaded[0] != installation:
+        raise AtlasError(
+            f"backend npu: this process has the libraries of {_loaded[0].root}; those of {installation.root} "
+            f"need another"
+        )
     for path in installation.preloaded:
         _open(path)
     handles = {
@@ -105,6 +124,7 @@ def load(installation: Installation) -> Libraries:
         found[name] = function
     if missing:
         raise AtlasError(f"backend npu: the libraries under {installation.root} have no {', '.join(missing)}")
+    _loaded.append(installation)
     return Libraries(installation, found)
 
 

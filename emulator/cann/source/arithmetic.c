@@ -64,8 +64,9 @@ static bool keeps(int type, double value)
 static int check_types(const char *const *names, const aclTensor *self, const aclTensor *other, const aclTensor *out)
 {
     const aclTensor *const t[] = {self, other, out};
-    const char *const called[] = {names[0], other != NULL ? names[1] : "", names[other != NULL ? 2 : 1]};
     int status = 0, last = self == out ? 2 : 3;
+    const char *const called[] = {
+        names[0], other != NULL ? names[1] : "", last == 2 ? "" : names[other != NULL ? 2 : 1]};
     for (int i = 0; i < last && status == 0; i++)
         if (t[i] != NULL)
             status = atlas_check_type(atlas_soc(), called[i], t[i]);

@@ -14,8 +14,9 @@
 #include "aclnnop/aclnn_sub.h"
 #pragma GCC visibility pop
 
-static const char *const WITH_TENSOR[] = {"self", "other", "out"}, *const TENSOR_IN_PLACE[] = {"selfRef", "other"};
-static const char *const WITH_SCALAR[] = {"self", "out"}, *const SCALAR_IN_PLACE[] = {"selfRef"};
+static const char *const WITH_TENSOR[] = {"self", "other", "out"};
+static const char *const TENSOR_IN_PLACE[] = {"selfRef", "other", "selfRef"};
+static const char *const WITH_SCALAR[] = {"self", "out"}, *const SCALAR_IN_PLACE[] = {"selfRef", "selfRef"};
 
 static const char *const KERNELS[] = {"Mul", "Add", "Sub"}, *const RECORDED[] = {"mul", "add", "sub"};
 
@@ -64,9 +65,8 @@ static bool keeps(int type, double value)
 static int check_types(const char *const *names, const aclTensor *self, const aclTensor *other, const aclTensor *out)
 {
     const aclTensor *const t[] = {self, other, out};
+    const char *const called[] = {names[0], other != NULL ? names[1] : "", names[other != NULL ? 2 : 1]};
     int status = 0, last = self == out ? 2 : 3;
-    const char *const called[] = {
-        names[0], other != NULL ? names[1] : "", last == 2 ? "" : names[other != NULL ? 2 : 1]};
     for (int i = 0; i < last && status == 0; i++)
         if (t[i] != NULL)
             status = atlas_check_type(atlas_soc(), called[i], t[i]);
@@ -115,7 +115,7 @@ static aclnnStatus with_tensor(const char *op, int pair, const aclTensor *self, 
                atlas_shape(self->view, self->rank).text, names[1], atlas_shape(other->view, other->rank).text);
     aclTensor wanted = {.rank = rank, .view = joined};
     if (!atlas_same_shape(out, &wanted))
-        REFUSE("Expected tensor for %s to have same size as %s, but got %s.", in_place ? names[0] : names[2],
+        REFUSE("Expected tensor for %s to have same size as %s, but got %s.", names[2],
                atlas_shape(joined, rank).text, atlas_shape(out->view, out->rank).text);
     int mine = atlas_type_of(self->dtype), others = atlas_type_of(other->dtype);
     int type = mine == others ? mine : TYPE_FLOAT32;

@@ -213,17 +213,32 @@ static int cast(const atlas_work *w, char *from, char *to, int64_t count)
     return atomic_load(&j.failed) ? COMPUTE_MEMORY : 0;
 }
 
+/* A row of a view, from or to consecutive memory. The width is known where this is inlined. */
+static inline void copy_row(char *place, int64_t step, char *consecutive, int64_t row, size_t width, bool out_of)
+{
+    if (step == (int64_t)width) {
+        memcpy(out_of ? consecutive : place, out_of ? place : consecutive, (size_t)row * width);
+        return;
+    }
+    for (int64_t i = 0; i < row; i++, place += step, consecutive += width)
+        memcpy(out_of ? consecutive : place, out_of ? place : consecutive, width);
+}
+
 void atlas_copy_view(const atlas_view *view, const int64_t *shape, int rank, int width, char *consecutive, bool out_of)
 {
     int64_t index[MOST_RANK] = {0}, total = atlas_elements(shape, rank);
-    int64_t row = rank > 0 ? shape[rank - 1] : 1, stride = rank > 0 ? view->strides[rank - 1] : 0;
+    int64_t row = rank > 0 ? shape[rank - 1] : 1, step = rank > 0 ? view->strides[rank - 1] * width : 0;
     char *base = (char *)view->data + view->offset * width;
-    for (int64_t done = 0; done < total; done += row) {
+    for (int64_t done = 0; done < total; done += row, consecutive += row * width) {
         char *place = base;
         for (int axis = 0; axis + 1 < rank; axis++)
             place += index[axis] * view->strides[axis] * width;
-        for (int64_t i = 0; i < row; i++, place += stride * width, consecutive += width)
-            memcpy(out_of ? consecutive : place, out_of ? place : consecutive, (size_t)width);
+        if (width == 4)
+            copy_row(place, step, consecutive, row, 4, out_of);
+        else if (width == 2)
+            copy_row(place, step, consecutive, row, 2, out_of);
+        else
+            copy_row(place, step, consecutive, row, (size_t)width, out_of);
         for (int axis = rank - 2; axis >= 0 && ++index[axis] == shape[axis]; axis--)
             index[axis] = 0;
     }

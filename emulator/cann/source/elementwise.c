@@ -242,8 +242,7 @@ static int run(atlas_task *task, char *text)
     int status = 0;
     for (int t = 0; t <= e->given && status == 0; t++) {
         const atlas_view *v = &e->base.views[t];
-        status = atlas_hold(v, (int)atlas_dtype_bytes(v->dtype), e->call.op,
-                            e->call.names[t == e->given && e->base.first_output == 0 ? 0 : t], e->chip, &blocks[t], text);
+        status = atlas_hold(v, (int)atlas_dtype_bytes(v->dtype), e->call.op, e->call.names[t], e->chip, &blocks[t], text);
     }
     if (status == 0 && compute(e, l->saturates) != 0) {
         snprintf(text, ATLAS_TEXT, "%s: the host has no memory left", e->call.op);
@@ -343,7 +342,7 @@ aclnnStatus atlas_build_elementwise(const atlas_call *call, uint64_t *workspaceS
         e->base.empty |= atlas_is_empty(t[i]);
     for (int i = 0; i <= e->given && status == 0; i++) {
         if (!e->base.empty)
-            status = check_view(call->names[i == e->given && in_place ? 0 : i], t[i]);
+            status = check_view(call->names[i], t[i]);
         atlas_keep(&e->base.views[i], t[i]);
         if (i < e->given)
             e->copies[i] = !atlas_is_contiguous(t[i]);

@@ -15,7 +15,7 @@ typedef struct {
     int pair;
     const aclTensor *x, *y; /* y NULL: the scalar, or nothing */
     aclTensor *out;         /* may be x */
-    const char *const *names; /* of x, of y if it is a tensor, of out if it is not x */
+    const char *const *names; /* of x, of y if it is a tensor, of out */
     int type;               /* of the kernel's result; of moves with dtypes beyond the floating ones: -1 */
     int scalar_type;        /* to which the scalars are rounded first */
     double scalar;          /* the second operand where y is NULL */

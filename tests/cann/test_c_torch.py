@@ -7,10 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from c_operators import Oracle, Scalar
+from numpy.typing import NDArray
 
 import emulator
 
@@ -31,6 +34,32 @@ for dtype in (torch.float32, torch.float16, torch.bfloat16):
         name = f"{str(dtype)[6:]} {reduction}"
         for key, value in (("x", x), ("y", y), ("grad", a.grad.cpu())):
             found[f"{name} {key}"] = value.float().numpy()
+
+for dtype in (torch.float32, torch.float16, torch.bfloat16):
+    x, y = torch.randn(41, 300).to(dtype), torch.randn(300).to(dtype)
+    a, b = x.npu(), y.npu()
+    copied = torch.empty(300, 41, dtype=dtype, device="npu").t()
+    copied.copy_(a)
+    made = {
+        "times a number": a * 0.3,
+        "times": a.t()[::2] * a.t()[1::2],
+        "plus": a + b,
+        "minus": a - b,
+        "shifted": a + 0.3,
+        "in place": a.clone().mul_(b).add_(1).sub_(b),
+        "sum": a.sum(),
+        "sum of rows": a.sum(1),
+        "sum of columns": a.sum(0, keepdim=True),
+        "copied": copied,
+        "contiguous": a.t().contiguous(),
+        "float32": a.to(torch.float32),
+        "float16": a.to(torch.float16),
+        "bfloat16": a.to(torch.bfloat16),
+        "ones": torch.ones_like(a),
+    }
+    given = {"x": x, "y": y, **{key: value.cpu() for key, value in made.items()}}
+    for key, value in given.items():
+        found[f"{str(dtype)[6:]} made {key}"] = value.float().numpy()
 np.savez(sys.argv[1], **found)
 
 layer = torch.nn.Linear(5, 1)
@@ -45,14 +74,52 @@ for _ in range(100):
     optimiser.step()
     losses.append(loss.item())
 print(losses[-1] < 1e-4 * losses[0])
+
+x, y = x.npu(), y[:, 0].npu()
+weight = torch.nn.Parameter(torch.zeros(5, device="npu"))
+bias = torch.nn.Parameter(torch.zeros((), device="npu"))
+optimiser = torch.optim.SGD([weight, bias], lr=0.1, foreach=False)
+losses = []
+for _ in range(100):
+    optimiser.zero_grad()
+    loss = F.mse_loss((x * weight).sum(1) + bias, y)
+    loss.backward()
+    optimiser.step()
+    losses.append(loss.item())
+print(losses[-1] < 1e-4 * losses[0])
 try:
-    torch.zeros(3, 3, device="npu") + 1
+    torch.zeros(3, 3, device="npu") / 2
     torch.npu.synchronize()
     print("silent")
 except RuntimeError as error:
     print("is not emulated" in str(error))
 """
+Array = NDArray[Any]
+
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+
+def _check_operators(found: dict[str, Array], dtype: np.dtype[Any], oracle: Oracle) -> None:
+    x, y = (found.pop(key).astype(dtype) for key in ("x", "y"))
+    wanted = {
+        "times a number": oracle.scaled(x, Scalar(0.3)),
+        "times": oracle.pair("mul", x.T[::2], x.T[1::2]),
+        "plus": oracle.pair("add", x, y),
+        "minus": oracle.pair("sub", x, y),
+        "shifted": oracle.shifted("add", x, Scalar(0.3), 1),
+        "sum": oracle.sum(x, (), dtype),
+        "sum of rows": oracle.sum(x, (1,), dtype),
+        "sum of columns": oracle.sum(x, (0,), dtype)[None],
+        "copied": x,
+        "contiguous": x.T,
+        "ones": np.ones_like(x),
+    }
+    products = oracle.pair("mul", x, y)
+    wanted["in place"] = oracle.pair("sub", oracle.shifted("add", products, Scalar(1), 1), y)
+    wanted |= {name: oracle.cast(x, np.dtype(kind)) for name, kind in DTYPES.items()}
+    assert wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        assert np.array_equal(value.astype(np.float32), found[name]), (name, dtype)
 
 
 @pytest.mark.slow
@@ -69,9 +136,16 @@ def test_torch_npu_trains_with_the_bits_of_the_emulator(root: Path, tmp_path: Pa
         [*line, python, "-c", SCRIPT, str(path)], capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["True", "True"]
+    assert done.stdout.split() == ["True", "True", "True"]
     with np.load(path) as found:
-        for name in {key.rsplit(" ", 1)[0] for key in found}:
+        for dtype in DTYPES:
+            made = {
+                key.split(" made ")[1]: value
+                for key, value in found.items()
+                if key.startswith(f"{dtype} made")
+            }
+            _check_operators(made, np.dtype(DTYPES[dtype]), Oracle(soc, "inf_nan"))
+        for name in {key.rsplit(" ", 1)[0] for key in found if " made " not in key}:
             dtype, reduction = name.split()
             x, y, grad = (found[f"{name} {key}"] for key in ("x", "y", "grad"))
             x, y = x.astype(DTYPES[dtype]), y.astype(DTYPES[dtype])

@@ -31,10 +31,13 @@ GIVING_BACK = {
 }
 """What is left where one of these fails; a stream ends with its context."""
 
-QUESTIONS = ("aclGetRecentErrMsg", "aclrtGetCurrentContext")
-"""What cannot fail, and what is only a question that has another answer."""
+QUESTIONS = ("aclGetRecentErrMsg", "aclrtGetCurrentContext", "aclrtGetDevice")
+"""What cannot fail, and what are only questions: no answer is one, too."""
 
-TAKING = tuple(name for name in FUNCTIONS if name not in (*GIVING_BACK, *QUESTIONS))
+FOR_OTHERS = "aclrtSetCurrentContext"
+"""Gives a thread back the context that somebody else had made its own."""
+
+TAKING = tuple(name for name in FUNCTIONS if name not in (*GIVING_BACK, *QUESTIONS, FOR_OTHERS))
 
 CALLS = {
     "run": {"aclrtMalloc": 6, "aclrtMemcpy": 4, "aclCreateTensor": 4, "aclrtSynchronizeStream": 6},

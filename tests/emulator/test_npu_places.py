@@ -62,10 +62,11 @@ def test_what_is_missing_is_named_and_nothing_else(tmp_path: Path, missing: str)
 @pytest.mark.parametrize("folder", ["lib64", "runtime/lib64", f"{platform.machine()}-linux/lib64"])
 def test_older_names_and_other_folders_are_taken(tmp_path: Path, folder: str) -> None:
     files = ("libacl_rt.so", "libnnopbase.so", "libaclnn_ops_train.so", "libopapi.so", "libplatform.so")
+    files += ("libascend_protobuf.so.3.13",)
     found = places.look({"ASCEND_HOME_PATH": str(installed(tmp_path, folder, files))})
     assert found.runtime == tmp_path / folder / "libacl_rt.so"
     assert [path.name for path in found.operators] == ["libopapi.so", "libaclnn_ops_train.so"]
-    assert [path.name for path in found.preloaded] == ["libplatform.so"]
+    assert [path.name for path in found.preloaded] == ["libascend_protobuf.so.3.13", "libplatform.so"]
 
 
 def test_a_file_that_is_no_library_is_named_with_the_linkers_reason(

@@ -97,8 +97,8 @@ class Npu:
         operands.append(AclTensor(call.out.reshape(-1), call.out.shape, operands[1].dtype))
         pieces = [descriptions.memory_of(operand) for operand in operands]
         mode = None if call.overflow == plan.soc.numerics.default_overflow_mode else call.overflow
-        streams.enter(device, self._stream)
         with Held(libraries) as memory:
+            streams.enter(device, memory, self._stream)
             mirror = Mirror(libraries, memory, pieces)
             for piece in pieces[:3]:
                 mirror.upload(piece)

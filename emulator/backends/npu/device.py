@@ -30,48 +30,74 @@ class Device:
         self.outstanding: set[Held] = set()
         """What outlives a call: of executors between the phases."""
         self._lock = threading.Lock()
-        self._here = threading.local()
-        self._times_set = 0
+        self.times_set = 0
+        """How often threads set the device, and did not give it back so far."""
 
-    def enter(self) -> None:
-        """Make the device the calling thread's, so that the thread has a context."""
-        if getattr(self._here, "entered", False):
+    def enter(self, visit: Held) -> None:
+        """Make the device the calling thread's until ``visit`` is over, then what was there before."""
+        if self._is_here():
             return
-        self.libraries.call("aclrtSetDevice", self.number)
-        self._here.entered = True
-        with self._lock:
-            self._times_set += 1
+        before = self._context()
+        if before is not None:
+            visit.keep("aclrtSetCurrentContext", before)
+        self._set()
 
-    def enter_for_stream(self) -> None:
-        """The same for a stream of the caller's, whose context stays the thread's where it has one."""
+    def need_context(self) -> None:
+        """Make the device that of a thread without any; one that a caller has chosen stays."""
+        if self._context() is None:
+            self._set()
+
+    def _set(self) -> None:
+        self.libraries.call("aclrtSetDevice", self.number)
+        with self._lock:
+            self.times_set += 1
+
+    def _is_here(self) -> bool:
+        here = ctypes.c_int32()
+        answered = self.libraries.status("aclrtGetDevice", ctypes.byref(here)) == 0
+        if not answered:
+            self.libraries.recent()  # tells of what was only a question
+        return answered and here.value == self.number
+
+    def _context(self) -> int | None:
         context = ctypes.c_void_p()
-        if self.libraries.status("aclrtGetCurrentContext", ctypes.byref(context)) != 0 or not context.value:
-            self.libraries.recent()  # told of what was only a question
-            self.enter()
+        answered = self.libraries.status("aclrtGetCurrentContext", ctypes.byref(context)) == 0
+        if not answered:
+            self.libraries.recent()
+        return context.value if answered else None
 
     @property
     def soc_name(self) -> str:
         """What the card calls its chip. ``AtlasError`` where it does not say."""
-        self.enter()
+        self.need_context()
         name = self.libraries.text("aclrtGetSocName")
         if not name:
             raise AtlasError(f"backend npu: aclrtGetSocName of device {self.number} gives no name")
         return name
 
     def leave(self) -> None:
-        """Give back what is outstanding, and the device as often as threads set it."""
-        error: BaseException | None = None
-        if self.outstanding:
-            error = attempt(self.enter, error)
-        while self.outstanding:
-            error = attempt(partial(self.outstanding.pop().close, None), error)
-        with self._lock:
-            self._here = threading.local()
-            times, self._times_set = self._times_set, 0
-        for _ in range(times):
-            error = attempt(partial(self.libraries.call, "aclrtResetDevice", self.number), error)
+        """Give back what is outstanding, and the device as often as it was set."""
+        error = attempt(self._give_back, None)
+        reset = partial(self.libraries.call, "aclrtResetDevice", self.number)
+        while self.times_set:
+            failed = attempt(reset, None)
+            if failed is not None:
+                error = error or failed
+                break
+            self.times_set -= 1
         if error is not None:
             raise error
+
+    def _give_back(self) -> None:
+        if not self.outstanding:
+            return
+        with Held(self.libraries) as visit:
+            self.enter(visit)
+            error: BaseException | None = None
+            while self.outstanding:
+                error = attempt(partial(self.outstanding.pop().close, None), error)
+            if error is not None:
+                raise error
 
 
 class _Opened:
@@ -95,8 +121,8 @@ def open_device(number: int | None = None) -> Device:
     found = libraries()
     key = (found.installation, wanted)
     with _opened.lock:
+        initialise(found)
         if key not in _opened.devices:
-            initialise(found)
             count = device_count(found)
             if not 0 <= wanted < count:
                 there = f"{count} device{'s' if count != 1 else ''}" if count else "no device"
@@ -121,11 +147,13 @@ def shutdown() -> None:
     """
     with _opened.lock:
         error: BaseException | None = None
-        while _opened.devices:
-            _, device = _opened.devices.popitem()
-            error = attempt(device.leave, error)
+        for key, device in list(_opened.devices.items()):
+            # What could not be given back stays, here as below.
+            failed = attempt(device.leave, None)
+            if not device.times_set:
+                del _opened.devices[key]
+            error = error or failed
         for installation, ours in list(_opened.initialised.items()):
-            # What could not be finalized stays initialised.
             failed = attempt(partial(load(installation).call, "aclFinalize"), None) if ours else None
             if failed is None:
                 del _opened.initialised[installation]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from functools import cache
@@ -106,7 +107,9 @@ def load(installation: Installation) -> Libraries:
             f"need another"
         )
     for path in installation.preloaded:
-        _open(path)
+        # One that is needed and cannot be loaded is told by the library that needs it.
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     handles = {
         Home.RUNTIME: _open(installation.runtime),
         Home.BASE: _open(installation.base),

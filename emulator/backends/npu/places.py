@@ -31,8 +31,8 @@ BASE = ("libnnopbase.so",)
 OPERATORS = ("libopapi_nn.so", "libopapi.so", "libaclnn_ops_train.so")
 """Of each kind the first counts; of the operators' the first that has the operator."""
 
-PRELOADED = ("libascend_protobuf.so", "libplatform.so")
-"""What the libraries above may need without saying so; loaded before them where it is there."""
+PRELOADED = ("libascend_protobuf.so*", "libplatform.so")
+"""What the libraries above may need without saying so; loaded before them where it is there and can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def look(environ: Mapping[str, str] | None = None) -> Installation:
         found = [_first(root, kind) for kind in (RUNTIME, BASE, OPERATORS)]
         runtime, base, operators = found
         if runtime and base and operators:
-            preloaded = tuple(path for name in PRELOADED for path in _all(root, (name,))[:1])
+            preloaded = tuple(path for pattern in PRELOADED for path in _matching(root, pattern)[:1])
             return Installation(root, origin, preloaded, runtime, base, _all(root, OPERATORS))
         kinds = zip((RUNTIME, BASE, OPERATORS), found, strict=True)
         missing = ", no ".join(" or ".join(names) for names, path in kinds if path is None)
@@ -80,6 +80,10 @@ def _all(root: Path, names: tuple[str, ...]) -> tuple[Path, ...]:
     """One path for each of ``names`` that is there, in their order."""
     places = ([f / name for f in folders(root) if (f / name).is_file()] for name in names)
     return tuple(found[0] for found in places if found)
+
+
+def _matching(root: Path, pattern: str) -> list[Path]:
+    return [path for folder in folders(root) for path in sorted(folder.glob(pattern))]
 
 
 def _first(root: Path, names: tuple[str, ...]) -> Path | None:

@@ -17,12 +17,12 @@ _mode = threading.Lock()
 """The mode belongs to the device: no two threads may change it at once."""
 
 
-def enter(device: Device, given: int | None) -> None:
-    """Make the calling thread ready for its own stream, or for one that was ``given`` as an address."""
+def enter(device: Device, visit: Held, given: int | None) -> None:
+    """Make the calling thread ready for a stream of its own, or for one that was ``given`` as an address."""
     if given is None:
-        device.enter()
+        device.enter(visit)
     else:
-        device.enter_for_stream()
+        device.need_context()
 
 
 def stream_of(device: Device, held: Held, given: int | None, overflow: OverflowMode | None) -> int:

@@ -21,6 +21,7 @@ from emulator.backends.npu.held import Held
 from emulator.backends.npu.memory import Bytes, Mirror, allocate
 from emulator.backends.npu.tensors import INT64S, create, memory_of
 from socs.errors import AtlasError
+from socs.spec import OverflowMode
 
 
 def phase_1(
@@ -32,12 +33,13 @@ def phase_1(
         raise AtlasError(f"reduction = {reduction!r}: is no 64-bit integer")
     held = Held(device.libraries)
     try:
-        device.enter()
-        try:
-            executor = _prepared(device, held, tensors, reduction)
-        except BaseException as error:
-            held.close(error)
-            raise
+        with Held(device.libraries) as visit:
+            device.enter(visit)
+            try:
+                executor = _prepared(device, held, tensors, reduction)
+            except BaseException as error:
+                held.close(error)
+                raise
     except NpuError as error:
         return _told(error), 0, None
     return ACLNN_SUCCESS, executor.workspace_size, executor
@@ -88,14 +90,18 @@ class CardExecutor(RemoteExecutor):
         if not self._pieces[3].flags.writeable:
             return messages.report(ACLNN_ERR_RUNTIME_ERROR, "out: the memory is read-only")
         self.freed = not self.repeatable
+        given = None if stream is None or isinstance(stream, Stream) else stream
+        mode = stream.overflow if isinstance(stream, Stream) else None
         try:
-            try:
-                status = self._run(_is_null(workspace), workspace_size, stream)
-            except BaseException as error:
-                self._close(error)
-                raise
-            if self.freed:
-                self._close(None)
+            with Held(self._device.libraries) as visit:
+                try:
+                    streams.enter(self._device, visit, given)
+                    status = self._run(_is_null(workspace), workspace_size, given, mode)
+                except BaseException as error:
+                    self._close(error)
+                    raise
+                if self.freed:
+                    self._close(None)
         except NpuError as error:
             return _told(error)
         return status
@@ -115,17 +121,15 @@ class CardExecutor(RemoteExecutor):
             return messages.report(ACLNN_ERR_INNER, texts.EXECUTOR_FREED)
         self.freed = True
         try:
-            self._device.enter()
-            self._close(None)
+            with Held(self._device.libraries) as visit:
+                self._device.enter(visit)
+                self._close(None)
         except NpuError as error:
             return _told(error)
         return ACLNN_SUCCESS
 
-    def _run(self, null_workspace: bool, size: int, stream: Stream | int | None) -> int:
+    def _run(self, null_workspace: bool, size: int, given: int | None, mode: OverflowMode | None) -> int:
         device, libraries = self._device, self._device.libraries
-        given = None if stream is None or isinstance(stream, Stream) else stream
-        mode = stream.overflow if isinstance(stream, Stream) else None
-        streams.enter(device, given)
         with Held(libraries) as memory:
             for piece in self._pieces:
                 self._mirror.upload(piece)
@@ -154,8 +158,9 @@ class CardExecutor(RemoteExecutor):
 def _give_back(device: Device, held: Held) -> None:
     if held in device.outstanding:
         device.outstanding.discard(held)
-        device.enter()
-        held.close(None)
+        with Held(device.libraries) as visit:
+            device.enter(visit)
+            held.close(None)
 
 
 def _told(error: NpuError) -> int:

@@ -108,7 +108,7 @@ def views(draw: st.DrawFn) -> tuple[Array, Array, Array]:
     return one(1), one(2), one(3)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tensors=views(), reduction=st.sampled_from(("none", "mean", "sum")))
 def test_views_of_any_strides_have_the_bits_of_the_direct_route(
     tensors: tuple[Array, Array, Array], reduction: str
@@ -296,7 +296,7 @@ def test_a_repeatable_executor_runs_on_the_contents_of_its_time() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend310P3", "Ascend950PR_9589"])
+@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend310P3"])
 def test_every_two_phase_call_has_the_emulated_status_text_workspace_and_bits(root: Path, soc: str) -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("npu_calls.py")), soc],

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 import emulator
 from emulator import aclnn
-from emulator.backends.npu import Npu
+from emulator.backends.npu import Npu, NpuError
 from emulator.backends.npu.device import open_device
+from emulator.backends.npu.libraries import Libraries
 from emulator.backends.npu.places import VARIABLES
 
 Array = NDArray[Any]
@@ -312,3 +313,30 @@ def test_every_two_phase_call_has_the_emulated_status_text_workspace_and_bits(ro
     # Beside refusals, and that a thread has no context yet, nothing is told: no leak, no overwritten memory.
     refusal = re.compile(r"atlas-emu: (107002|161002|561103): ")
     assert [line for line in done.stderr.splitlines() if not refusal.match(line)] == []
+
+
+def test_nothing_is_freed_while_it_may_run_and_all_in_reverse_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    real = Libraries.status
+
+    def status(self: Libraries, name: str, *given: Any) -> int:
+        calls.append(name)
+        # The event behind the first timed launch, which is running by then.
+        fails = name == "aclrtRecordEvent" and calls.count(name) == 2
+        return 507000 if fails else real(self, name, *given)
+
+    monkeypatch.setattr(Libraries, "status", status)
+    x = wild((4,), np.float32, 1)
+    with pytest.raises(NpuError) as failed:
+        emulator.run(OPERATOR, grad_output=x, self=x, target=x, l2="hot", backend=Npu(warm_up=0, repeats=1))
+    assert failed.value.function == "aclrtRecordEvent"
+    assert not hasattr(failed.value, "__notes__")
+    after = calls[len(calls) - calls[::-1].index("aclrtRecordEvent") :]
+    assert after == [
+        "aclrtSynchronizeStream",
+        "aclrtDestroyStream",
+        *["aclrtDestroyEvent"] * 2,
+        "aclrtFree",  # the workspace
+        *["aclDestroyTensor"] * 4,
+        *["aclrtFree"] * 2,  # the inputs are one piece of memory, out is another
+    ]

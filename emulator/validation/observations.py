@@ -20,8 +20,8 @@ Floats = NDArray[np.float64]
 
 WIDTH_WEIGHT = 0.1
 """Weight of the width of a band, beside the distance from it: a calibration that widens all bands by a half
-has to bring measured times nearer by as much as a twenty-fifth each. Of the 539 runs on an Ascend910B it leaves
-78 % inside at a width of 1.75; with half of it they are 88 % at 2.5, with 0.25 60 % at 1.3."""
+has to bring measured times nearer by as much as a twenty-fifth each. Of the 539 runs on an Ascend910B it
+leaves 78 % inside at a width of 1.75; with half of it they are 88 % at 2.5, with 0.25 60 % at 1.3."""
 
 BAND_WEIGHT = 0.25
 """Weight of the middle of a band, beside the distance from the band: without it a calibration could widen

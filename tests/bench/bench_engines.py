@@ -1,8 +1,8 @@
 """How fast the two engines are: ``python tests/bench/bench_engines.py`` prints medians of five.
 
 SimPy: instructions per second (flags not counted) with every trip of every loop simulated, and as it is used,
-with periods skipped. Compiled: predictions per second for requests that all differ, around 4096 x 4096 float16,
-planning and result included.
+with periods skipped. Compiled: predictions per second for requests that all differ, around 4096 x 4096
+float16, planning and result included.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Sums over axes, ``aclnnReduceSum``: each in float32, in the order in which the loss is summed.
+"""Sums in a stated order: over axes (``aclnnReduceSum``), and of squared differences (``aclnnMseLoss``).
 
-An element of the result adds up the elements that fall on it, row-major by the axes that go: tiles of
-:data:`kernel.mse_loss.TILE` are halved until one element is left, and the sums of the tiles are added to +0
-in the order of the tiles. The elements are cast to the dtype that was asked for first; of 16-bit ones the sum
-is rounded once. How the chip's kernel cuts, and whether it adds partial sums of blocks, is not public; the
-last bits may differ from its.
+Numbers are added up in float32, those that fall on one element of the result row-major: tiles of
+:data:`TILE` are halved until one element is left, and the sums of the tiles are added to +0 in the order of
+the tiles. How the chip's kernels cut, and whether they add partial sums of blocks, is not public; the last
+bits may differ from theirs.
 """
 
 from __future__ import annotations
@@ -13,8 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from kernel.mse_loss import TILE, halved
 from kernel.numerics.convert import scalar
+
+TILE = 4096
+"""Elements that are halved together (facts: operator, 6: the vendor's ReduceSum bisects)."""
+
+
+@scalar
+def halved(tile: Any, width: int) -> np.float32:
+    """The sum of ``tile[:width]``, which this uses up: the second half is added to the first, repeatedly."""
+    while width > 1:
+        half = (width + 1) >> 1
+        for i in range(width - half):
+            tile[i] = tile[i] + tile[i + half]
+        width = half
+    first: np.float32 = tile[0]
+    return first
 
 
 @scalar

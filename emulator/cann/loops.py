@@ -24,7 +24,6 @@ from kernel.codegen import Step, Walk, source_of
 from kernel.compile import available_threads, cache_dir
 from kernel.fuse import Fused, fuse
 from kernel.interpret import CARRIERS
-from kernel.mse_loss import squared
 from kernel.mse_loss_backward import Reduction, plan, supported_dtypes
 from kernel.numerics import vector
 from kernel.operators import Request, find
@@ -82,10 +81,6 @@ class Loops:
     numerics: list[Numerics] = field(default_factory=list)
     mse: dict[tuple[int, int, int], dict[str, str]] = field(default_factory=dict)
     """(numerics, type, saturates): symbols by member."""
-    losses: dict[tuple[int, int, int], str] = field(default_factory=dict)
-    """(numerics, type, saturates): the symbol of the squared differences, element by element."""
-    sums: dict[tuple[int, int], str] = field(default_factory=dict)
-    """(numerics, type): the symbol of their sum, in float32."""
     casts: dict[tuple[int, int, int, int], str] = field(default_factory=dict)
     """(numerics, from, to, saturates): the symbol."""
     pairs: dict[tuple[int, str, int], str] = field(default_factory=dict)
@@ -135,10 +130,6 @@ def _add_chip(loops: Loops, chip: Soc) -> None:
             usual = mode == chip.numerics.default_overflow_mode or fused in loops._known
             place = (row, TYPES.index(dtype), int(saturates))
             loops.mse[place] = _symbols(loops, fused, list(WALKS) if usual else ["strided"])
-            loss = squared(dtype, dtype, chip.numerics, saturate=saturates)
-            loops.losses[place] = _symbols(loops, loss, ["loss"])["loss"]
-            total = squared(dtype, DType.FLOAT32, chip.numerics, saturate=saturates)
-            loops.sums[row, TYPES.index(dtype)] = _symbols(loops, total, ["sum"])["sum"]
             for target in dtypes:
                 if target is not dtype:
                     launch = cast(chip, dtype, target, (32,))
@@ -200,8 +191,6 @@ def _symbols(loops: Loops, fused: Fused, members: Sequence[str]) -> dict[str, st
             known[member] = symbol = f"atlas_loop_{number}_{member}"
             if member in WALKS:
                 function = Function(symbol, "mse", _loop_source(fused, WALKS[member]))
-            elif member == "sum":
-                function = Function(symbol, "sum", _sum_source(fused))
             elif member == "pair":
                 function = Function(symbol, "pair", _pair_source(fused))
             else:
@@ -273,36 +262,14 @@ def _rows_source(settle: str) -> str:
     return (
         "import numpy as np\n"
         "from numba import types\n"
-        "from kernel.mse_loss import TILE\n"
         "from kernel.numerics import vector\n"
-        "from kernel.reduce_sum import summed\n"
+        "from kernel.reduce_sum import TILE, summed\n"
         f"settle = vector.function({settle!r})\n"
         f"SIGNATURE = types.void(types.int64, types.int64, types.int64, {arrays})\n"
         "def run(low, high, count, t0, t1):\n"
         "    tile = np.empty(TILE, np.float32)\n"
         "    for row in range(low, high):\n"
         "        t1[row] = settle(summed(t0, row * count, count, tile), np.float32(1.0))\n"
-    )
-
-
-def _sum_source(fused: Fused) -> str:
-    """The sum of all elements: tiles by halves, tiles in order (:mod:`kernel.mse_loss`), times a factor."""
-    head, arrays, inputs = _element_source(fused)
-    arrays = ", ".join(re.findall(r"types\.Array\(.*?\)", arrays)[:-1])
-    values = ", ".join(f"{name}[begin + i]" for name in inputs)
-    return (
-        f"{head}from kernel.mse_loss import TILE, halved\n"
-        "multiply = vector.function('mul_float32')\n"
-        f"SIGNATURE = types.float32({arrays}, types.float32)\n"
-        f"def run({', '.join(inputs)}, factor):\n"
-        "    tile = np.empty(TILE, np.float32)\n"
-        "    total = np.float32(0.0)\n"
-        "    for begin in range(0, t0.size, TILE):\n"
-        "        width = min(TILE, t0.size - begin)\n"
-        "        for i in range(width):\n"
-        f"            tile[i] = element({values})\n"
-        "        total = np.float32(total + halved(tile, width))\n"
-        "    return multiply(total, factor)\n"
     )
 
 
@@ -388,9 +355,9 @@ def _key(loops: Loops, level: str) -> str:
     import numba
 
     from emulator.cann import aot
-    from kernel import coefficient, mse_loss, reduce_sum
+    from kernel import coefficient, reduce_sum
 
     parts: list[Any] = [numba.__version__, llvmlite.__version__, level, vector.source_digest()]
-    parts += [Path(str(module.__file__)).read_text() for module in (aot, coefficient, mse_loss, reduce_sum)]
+    parts += [Path(str(module.__file__)).read_text() for module in (aot, coefficient, reduce_sum)]
     parts += [(function.symbol, function.source) for function in loops.functions]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:24]

@@ -42,6 +42,7 @@ OPERATORS = (
     "mse_loss_backward",
     "mse_loss",
     "fill",
+    "floats",
     "elementwise",
     "arithmetic",
     "move",

@@ -148,8 +148,6 @@ def loops_source(loops: Loops) -> str:
         "mse": "atlas_mse_loop",
         "cast": "atlas_cast_loop",
         "mean": "atlas_mean",
-        "loss": "atlas_loss_loop",
-        "sum": "atlas_loss_sum",
         "pair": "atlas_pair_loop",
         "rows": "atlas_rows_sum",
     }
@@ -169,11 +167,6 @@ def loops_source(loops: Loops) -> str:
                 targets.append(f"{{{', '.join(pair)}}}")
             lines.append(f"        {{{', '.join(targets)}}},")
         lines.append("    }, {")
-        for place, _ in enumerate(TYPES):
-            pair = [loops.losses.get((row, place, saturates), "NULL") for saturates in (0, 1)]
-            lines.append(f"        {{{', '.join(pair)}}},")
-        sums = [loops.sums.get((row, place), "NULL") for place, _ in enumerate(TYPES)]
-        lines.append(f"    }}, {{{', '.join(sums)}}}, {{")
         for name in PAIRS:
             pair = [loops.pairs.get((row, name, saturates), "NULL") for saturates in (0, 1)]
             lines.append(f"        {{{', '.join(pair)}}},")

@@ -406,6 +406,32 @@ def sum_cases(dtypes: Sequence[Any]) -> Iterator[Case]:
             yield f"{what} {np.dtype(dtype)}", "aclnnReduceSum", arguments, summed
 
 
+def loss_cases(dtypes: Sequence[Any]) -> Iterator[Case]:
+    def wanted(oracle: Oracle, given: list[Any]) -> Array:
+        x, y, reduction, out = given
+        difference = oracle.pair("sub", oracle.cast(x, F32), oracle.cast(y, F32))
+        squares = oracle.pair("mul", difference, difference)
+        if reduction.value:
+            squares = oracle.sum(squares, (), F32)
+        if reduction.value == 1:
+            squares = oracle.pair("mul", squares, np.array(np.float32(1) / np.float32(x.size)))
+        return oracle.cast(squares, out.dtype)
+
+    for dtype, reduction, shape in itertools.product(dtypes, range(3), ((), (7,), (130, 70))):
+        size = 1.0 if len(shape) == 2 else 1e30
+        yield (
+            f"{np.dtype(dtype)} {reduction} {shape}",
+            "aclnnMseLoss",
+            lambda dtype=dtype, reduction=reduction, shape=shape, size=size: [
+                np.array(np.clip(wild(shape, dtype, 1).astype(np.float32), -size, size)).astype(dtype).T,
+                np.array(np.clip(wild(shape, dtype, 2).astype(np.float32), -size, size)).astype(dtype).T,
+                ctypes.c_int64(reduction),
+                _blank(() if reduction else shape[::-1], dtype),
+            ],
+            wanted,
+        )
+
+
 def move_cases(dtypes: Sequence[Any]) -> Iterator[Case]:
     def cast(oracle: Oracle, given: list[Any]) -> Array:
         return oracle.cast(given[0].copy(), given[-1].dtype)
@@ -490,7 +516,7 @@ def compare(library: Operators, soc: str) -> dict[str, Any]:
     dtypes = [np.dtype(str(dtype)) for dtype in supported_dtypes(chip)]
     made: dict[str, int] = {}
     differ: list[Any] = []
-    families = (pair_cases, scalar_cases, sum_cases, move_cases, fill_cases)
+    families = (pair_cases, scalar_cases, sum_cases, loss_cases, move_cases, fill_cases)
     for mode in chip.numerics.overflow_modes:
         oracle = Oracle(soc, mode)
         for what, function, make, wanted in itertools.chain.from_iterable(f(dtypes) for f in families):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kernel.mse_loss import TILE
+from kernel.reduce_sum import TILE
 
 Built = Callable[..., Path]
 Ran = Callable[..., subprocess.CompletedProcess[str]]

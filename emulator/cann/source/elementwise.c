@@ -8,7 +8,7 @@
 
 #include "compute.h"
 #include "dtypes.h"
-#include "pool.h"
+#include "floats.h"
 
 typedef struct {
     aclOpExecutor base; /* x, y, out; without y: x, out; in place the last is x again, and not told */
@@ -24,156 +24,6 @@ typedef struct {
     bool saturates;
 } element_launch;
 
-void *atlas_borrow(atlas_borrowed *b, int64_t elements, int width)
-{
-    void *memory = NULL;
-    size_t bytes = (size_t)elements * (size_t)width;
-    if (b->count == MOST_BORROWED || posix_memalign(&memory, 64, bytes > 0 ? bytes : 1) != 0)
-        return NULL;
-    return b->memory[b->count++] = memory;
-}
-
-void atlas_give_back(atlas_borrowed *b)
-{
-    while (b->count > 0)
-        free(b->memory[--b->count]);
-}
-
-static bool is_consecutive(const atlas_view *view, int width)
-{
-    int64_t step = 1;
-    for (int i = view->rank - 1; i >= 0; i--) {
-        if (view->view[i] != 1 && view->strides[i] != step)
-            return false;
-        step *= view->view[i];
-    }
-    return (uintptr_t)view->data % (uintptr_t)width == 0;
-}
-
-static char *origin(const atlas_view *view, int width)
-{
-    return (char *)view->data + view->offset * width;
-}
-
-const char *atlas_gather(atlas_borrowed *b, const atlas_view *view, int rank, const int64_t *shape, int width,
-                         bool in_place)
-{
-    atlas_view spread = *view;
-    int lead = rank - view->rank;
-    bool whole = true;
-    spread.rank = rank;
-    for (int i = 0; i < rank; i++) {
-        bool repeated = i < lead || view->view[i - lead] != shape[i];
-        whole &= !repeated || shape[i] == 1;
-        spread.view[i] = shape[i];
-        spread.strides[i] = repeated ? 0 : view->strides[i - lead];
-    }
-    if (in_place && whole && is_consecutive(view, width))
-        return origin(view, width);
-    char *memory = atlas_borrow(b, atlas_elements(shape, rank), width);
-    if (memory != NULL)
-        atlas_copy_view(&spread, shape, rank, width, memory, true);
-    return memory;
-}
-
-/* One of the two loops, cut into parts. */
-typedef struct {
-    atlas_cast_loop *cast;
-    atlas_pair_loop *pair;
-    const char *x, *y;
-    char *out;
-    int width, out_width;
-    int64_t count, step, y_step;
-    atomic_int failed;
-} parts;
-
-static void part(void *context, int i)
-{
-    parts *p = context;
-    int64_t low = i * p->step, high = low + p->step < p->count ? low + p->step : p->count;
-    void *result = NULL, *error = NULL;
-    int status;
-    if (p->cast != NULL)
-        status = p->cast(&result, &error, low, high, ARGUMENTS_1D(p->x, p->count, p->width),
-                         ARGUMENTS_1D(p->out, p->count, p->out_width));
-    else
-        status = p->pair(&result, &error, low, high, p->y_step, ARGUMENTS_1D(p->x, p->count, p->width),
-                         ARGUMENTS_1D(p->y, p->y_step == 0 ? (int64_t)1 : p->count, p->width),
-                         ARGUMENTS_1D(p->out, p->count, p->out_width));
-    if (status != 0)
-        atomic_store(&p->failed, 1);
-}
-
-static int run_parts(parts *p)
-{
-    int64_t workers = p->count / atlas_serial_below + 1;
-    int width = pool_width();
-    workers = workers < width ? workers : width;
-    p->step = (p->count + workers - 1) / workers;
-    pool_run(part, p, (int)((p->count + p->step - 1) / p->step));
-    return atomic_load(&p->failed);
-}
-
-int atlas_cast_all(atlas_cast_loop *loop, const char *from, int width, char *to, int out_width, int64_t count)
-{
-    parts p = {.cast = loop, .x = from, .out = to, .width = width, .out_width = out_width, .count = count};
-    return run_parts(&p);
-}
-
-/* What a launch works with. */
-typedef struct {
-    const atlas_numerics *numerics;
-    bool saturates;
-    atlas_borrowed borrowed;
-} work;
-
-/* The elements in float32: as they are, or widened. NULL: no memory. */
-static const char *widened(work *w, const char *elements, int type, int64_t count)
-{
-    if (elements == NULL || type == TYPE_FLOAT32)
-        return elements;
-    char *wide = atlas_borrow(&w->borrowed, count, 4);
-    if (wide == NULL || atlas_cast_all(w->numerics->cast[type][TYPE_FLOAT32][w->saturates], elements, 2, wide, 4, count))
-        return NULL;
-    return wide;
-}
-
-/* From float32, rounded to a type. */
-static const char *narrowed(work *w, const char *elements, int type, int64_t count)
-{
-    if (elements == NULL || type == TYPE_FLOAT32)
-        return elements;
-    char *narrow = atlas_borrow(&w->borrowed, count, 2);
-    if (narrow == NULL || atlas_cast_all(w->numerics->cast[TYPE_FLOAT32][type][w->saturates], elements, 4, narrow, 2, count))
-        return NULL;
-    return narrow;
-}
-
-/* A number rounded to a type, in float32. */
-static const char *rounded(work *w, double value, int type)
-{
-    float *number = atlas_borrow(&w->borrowed, 1, 4);
-    if (number == NULL)
-        return NULL;
-    *number = (float)value;
-    return widened(w, narrowed(w, (const char *)number, type, 1), type, 1);
-}
-
-static char *paired(work *w, int pair, const char *x, const char *y, int64_t y_step, int64_t count, char *out)
-{
-    if (x == NULL || y == NULL || (out == NULL && (out = atlas_borrow(&w->borrowed, count, 4)) == NULL))
-        return NULL;
-    parts p = {.pair = w->numerics->pair[pair][w->saturates],
-               .x = x,
-               .y = y,
-               .out = out,
-               .width = 4,
-               .out_width = 4,
-               .count = count,
-               .y_step = y_step};
-    return run_parts(&p) == 0 ? out : NULL;
-}
-
 static bool overlaps(const atlas_view *a, int a_width, const atlas_view *b, int b_width)
 {
     const void *first[2];
@@ -187,7 +37,7 @@ static int compute(const element_executor *e, bool saturates)
 {
     const atlas_call *c = &e->call;
     const atlas_view *views = e->base.views, *out = &views[e->given];
-    work w = {.numerics = &atlas_numerics_table[e->chip->numerics], .saturates = saturates};
+    atlas_floats w = {.numerics = &atlas_numerics_table[e->chip->numerics], .saturates = saturates};
     int width = (int)atlas_dtype_bytes(out->dtype), out_type = atlas_type_of(out->dtype);
     int64_t count = atlas_elements(out->view, out->rank);
     const char *operands[2] = {NULL}, *result;
@@ -196,41 +46,41 @@ static int compute(const element_executor *e, bool saturates)
         int type = c->type < 0 ? -1 : atlas_type_of(views[t].dtype), own = (int)atlas_dtype_bytes(views[t].dtype);
         bool single = t == 1 && atlas_elements(views[t].view, views[t].rank) == 1;
         /* Element i is read before it is written where both are the same memory. */
-        bool same = origin(&views[t], own) == origin(out, width) && views[t].dtype == out->dtype;
+        bool same = atlas_origin(&views[t], own) == atlas_origin(out, width) && views[t].dtype == out->dtype;
         bool apart = !overlaps(&views[t], own, out, width);
         int64_t one[MOST_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-        operands[t] = atlas_gather(&w.borrowed, &views[t], single ? views[t].rank : out->rank, single ? one : out->view,
+        operands[t] = atlas_gather(&w, &views[t], single ? views[t].rank : out->rank, single ? one : out->view,
                                    own, !single && (apart || (same && c->pair != MOVES)));
         if (type >= 0 && (c->pair != MOVES || type != out_type))
-            operands[t] = widened(&w, operands[t], type, single ? 1 : count);
+            operands[t] = atlas_widened(&w, operands[t], type, single ? 1 : count);
         y_step = t == 1 && single ? 0 : y_step;
     }
-    char *direct = is_consecutive(out, width) ? origin(out, width) : NULL;
+    char *direct = atlas_is_consecutive(out, width) ? atlas_origin(out, width) : NULL;
     if (c->pair == MOVES) {
         result = operands[0];
     } else {
         bool scalar = e->given == 1;
-        const char *y = scalar ? rounded(&w, c->scalar, c->scalar_type) : operands[1];
+        const char *y = scalar ? atlas_rounded(&w, c->scalar, c->scalar_type) : operands[1];
         y_step = scalar ? 0 : y_step;
         if (c->alpha != 1) {
             int64_t elements = y_step == 0 ? 1 : count;
-            y = paired(&w, PAIR_MUL, y, rounded(&w, c->alpha, c->scalar_type), 0, elements, NULL);
-            y = widened(&w, narrowed(&w, y, c->type, elements), c->type, elements);
+            y = atlas_paired(&w, PAIR_MUL, y, atlas_rounded(&w, c->alpha, c->scalar_type), 0, elements, NULL);
+            y = atlas_widened(&w, atlas_narrowed(&w, y, c->type, elements), c->type, elements);
         }
         bool straight = c->type == TYPE_FLOAT32 && out_type == TYPE_FLOAT32;
-        result = paired(&w, c->pair, operands[0], y, y_step, count, straight ? direct : NULL);
+        result = atlas_paired(&w, c->pair, operands[0], y, y_step, count, straight ? direct : NULL);
     }
     int moved = c->pair == MOVES && c->type >= 0 && atlas_type_of(views[0].dtype) == out_type;
     if (c->type >= 0 && !moved) {
         if (c->type != out_type)
-            result = widened(&w, narrowed(&w, result, c->type, count), c->type, count);
-        result = narrowed(&w, result, out_type, count);
+            result = atlas_widened(&w, atlas_narrowed(&w, result, c->type, count), c->type, count);
+        result = atlas_narrowed(&w, result, out_type, count);
     }
     if (result != NULL && direct != NULL && result != direct)
         memcpy(direct, result, (size_t)count * (size_t)width);
     else if (result != NULL && direct == NULL)
         atlas_copy_view(out, out->view, out->rank, width, (char *)(uintptr_t)result, false);
-    atlas_give_back(&w.borrowed);
+    atlas_give_back(&w);
     return result == NULL;
 }
 

@@ -36,20 +36,4 @@ aclnnStatus atlas_build_elementwise(const atlas_call *call, uint64_t *workspaceS
         return atlas_phase_2(#name, workspace, workspaceSize, executor, stream);                              \
     }
 
-/* Consecutive memory for a launch, given back at its end. */
-#define MOST_BORROWED 24
-
-typedef struct {
-    void *memory[MOST_BORROWED];
-    int count;
-} atlas_borrowed;
-
-void *atlas_borrow(atlas_borrowed *b, int64_t elements, int width);
-void atlas_give_back(atlas_borrowed *b);
-/* Elements of a view as they are in the shape, one after another: in place if they lie so and may be read there. */
-const char *atlas_gather(atlas_borrowed *b, const atlas_view *view, int rank, const int64_t *shape, int width,
-                         bool in_place);
-/* count elements cast, on several threads where that pays: 0 or not. */
-int atlas_cast_all(atlas_cast_loop *loop, const char *from, int width, char *to, int out_width, int64_t count);
-
 #endif

@@ -27,11 +27,6 @@ typedef int atlas_mse_loop(LOOP_PARAMETERS, PARAMETERS_1D(t0), PARAMETERS_1D(t1)
 /* x, out. */
 typedef int atlas_cast_loop(void **result, void **error, int64_t low, int64_t high, PARAMETERS_1D(t0),
                             PARAMETERS_1D(t1));
-/* self, target, out: the squared differences. */
-typedef int atlas_loss_loop(void **result, void **error, int64_t low, int64_t high, PARAMETERS_1D(t0),
-                            PARAMETERS_1D(t1), PARAMETERS_1D(t2));
-/* self, target: their sum in float32, times the factor. */
-typedef int atlas_loss_sum(float *result, void **error, PARAMETERS_1D(t0), PARAMETERS_1D(t1), float factor);
 /* x, y, out, all of float32; step 0: of y there is one element. */
 typedef int atlas_pair_loop(void **result, void **error, int64_t low, int64_t high, int64_t step, PARAMETERS_1D(t0),
                             PARAMETERS_1D(t1), PARAMETERS_1D(t2));
@@ -58,8 +53,6 @@ typedef enum {
 typedef struct {
     atlas_mse_loops mse[TYPES][2]; /* [self's type][saturation mode] */
     atlas_cast_loop *cast[TYPES][TYPES][2];
-    atlas_loss_loop *loss[TYPES][2];
-    atlas_loss_sum *sum[TYPES];
     atlas_pair_loop *pair[PAIRS][2]; /* [operator][saturation mode] */
     atlas_rows_sum *rows;
 } atlas_numerics;

@@ -1,13 +1,14 @@
 /* aclnnMseLoss: the squared differences, or their sum or mean.
 
    Of the real operator's range this takes inputs and an output of one dtype and, for the inputs, of one shape; the
-   rest is refused. Sums: see kernel.mse_loss. */
+   rest is refused. Sums: see kernel.reduce_sum. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compute.h"
+#include "floats.h"
 #include "operator.h"
 #include "small.h"
 #include "views.h"
@@ -32,26 +33,22 @@ typedef struct {
     bool saturates;
 } loss_launch;
 
-static int compute(const loss_executor *e, const atlas_numerics *numerics, bool saturates, char *const *memory)
+static const char *compute(atlas_floats *f, const loss_executor *e)
 {
-    void *error = NULL;
-    int width = atlas_type_width(e->type);
-    if (e->reduction == 0) {
-        void *result = NULL;
-        return numerics->loss[e->type][saturates](&result, &error, 0, e->count, ARGUMENTS_1D(memory[0], e->count, width),
-                                                  ARGUMENTS_1D(memory[1], e->count, width),
-                                                  ARGUMENTS_1D(memory[2], e->count, width));
+    const char *given[2];
+    for (int t = 0; t < 2; t++) {
+        const atlas_view *v = &e->base.views[t];
+        given[t] = atlas_gather(f, v, v->rank, v->view, atlas_type_width(e->type), true);
+        given[t] = atlas_widened(f, given[t], e->type, e->count);
     }
-    float factor = e->reduction == 1 ? 1.0f / (float)e->count : 1.0f, sum = 0;
-    int status = numerics->sum[e->type](&sum, &error, ARGUMENTS_1D(memory[0], e->count, width),
-                                        ARGUMENTS_1D(memory[1], e->count, width), factor);
-    if (status != 0 || e->type == TYPE_FLOAT32) {
-        memcpy(memory[2], &sum, sizeof sum * (e->type == TYPE_FLOAT32));
-        return status;
-    }
-    void *result = NULL;
-    return numerics->cast[TYPE_FLOAT32][e->type][saturates](&result, &error, 0, 1, ARGUMENTS_1D(&sum, (int64_t)1, 4),
-                                                            ARGUMENTS_1D(memory[2], (int64_t)1, width));
+    char *squares = atlas_paired(f, PAIR_SUB, given[0], given[1], 1, e->count, NULL);
+    squares = atlas_paired(f, PAIR_MUL, squares, squares, 1, e->count, squares);
+    if (e->reduction == 0)
+        return atlas_narrowed(f, squares, e->type, e->count);
+    char *sum = atlas_summed(f, squares, 1, e->count);
+    if (e->reduction == 1)
+        sum = atlas_paired(f, PAIR_MUL, sum, atlas_rounded(f, 1.0f / (float)e->count, TYPE_FLOAT32), 0, 1, sum);
+    return atlas_narrowed(f, sum, e->type, 1);
 }
 
 static int run(atlas_task *task, char *text)
@@ -59,30 +56,24 @@ static int run(atlas_task *task, char *text)
     loss_launch *l = (loss_launch *)task;
     const loss_executor *e = &l->call;
     int width = atlas_type_width(e->type), status = 0;
-    char *memory[3] = {NULL};
     atlas_block *blocks[3] = {NULL};
+    atlas_floats floats = {.numerics = &atlas_numerics_table[l->chip->numerics], .saturates = l->saturates};
     for (int t = 0; t < 3 && status == 0; t++)
         status = atlas_hold(&e->base.views[t], width, "aclnnMseLoss", NAMES[t], l->chip, &blocks[t], text);
-    for (int t = 0; t < 3 && status == 0; t++) {
-        const atlas_view *v = &e->base.views[t];
-        int64_t count = atlas_elements(v->view, v->rank);
-        memory[t] = malloc((size_t)count * (size_t)width);
-        if (memory[t] == NULL) {
+    if (status == 0) {
+        const atlas_view *out = &e->base.views[2];
+        const char *result = compute(&floats, e);
+        if (result != NULL) {
+            atlas_copy_view(out, out->view, out->rank, width, (char *)(uintptr_t)result, false);
+        } else {
             snprintf(text, ATLAS_TEXT, "aclnnMseLoss: the host has no memory left for intermediate tensors");
             status = ACL_ERROR_RT_MEMORY_ALLOCATION;
-        } else if (t < 2) {
-            atlas_copy_view(v, v->view, v->rank, width, memory[t], true);
         }
     }
-    if (status == 0 && compute(e, &atlas_numerics_table[l->chip->numerics], l->saturates, memory) != 0)
-        status = ACL_ERROR_RT_MEMORY_ALLOCATION;
-    if (status == 0)
-        atlas_copy_view(&e->base.views[2], e->base.views[2].view, e->base.views[2].rank, width, memory[2], false);
-    for (int t = 0; t < 3; t++) {
+    atlas_give_back(&floats);
+    for (int t = 0; t < 3; t++)
         if (blocks[t] != NULL)
             atlas_unpin(blocks[t]);
-        free(memory[t]);
-    }
     return status;
 }
 

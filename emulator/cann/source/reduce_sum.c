@@ -6,7 +6,7 @@
 #include "compute.h"
 #include "dtypes.h"
 #include "elementwise.h"
-#include "pool.h"
+#include "floats.h"
 
 #pragma GCC visibility push(default)
 #include "aclnnop/aclnn_reduce_sum.h"
@@ -29,48 +29,15 @@ typedef struct {
     bool saturates;
 } sum_launch;
 
-typedef struct {
-    atlas_rows_sum *loop;
-    const char *x;
-    char *out;
-    int64_t rows, count, step;
-    atomic_int failed;
-} parts;
-
-static void part(void *context, int i)
-{
-    parts *p = context;
-    int64_t low = i * p->step, high = low + p->step < p->rows ? low + p->step : p->rows;
-    void *result = NULL, *error = NULL;
-    if (p->loop(&result, &error, low, high, p->count, ARGUMENTS_1D(p->x, p->rows * p->count, 4),
-                ARGUMENTS_1D(p->out, p->rows, 4)) != 0)
-        atomic_store(&p->failed, 1);
-}
-
-/* Cast if it has another dtype; NULL: no memory. */
-static const char *cast(atlas_borrowed *b, const sum_executor *e, bool saturates, const char *from, int type, int to,
-                        int64_t count)
-{
-    if (from == NULL || type == to)
-        return from;
-    int width = atlas_type_width(to);
-    char *memory = atlas_borrow(b, count, width);
-    if (memory == NULL || atlas_cast_all(atlas_numerics_table[e->chip->numerics].cast[type][to][saturates], from,
-                                         atlas_type_width(type), memory, width, count) != 0)
-        return NULL;
-    return memory;
-}
-
-static const char *sums(atlas_borrowed *b, const sum_executor *e, bool saturates, int64_t rows)
+static const char *sums(atlas_floats *f, const sum_executor *e, int64_t rows)
 {
     const atlas_view *x = &e->base.views[0], *out = &e->base.views[1];
     int type = atlas_type_of(x->dtype), wanted = atlas_type_of(out->dtype);
-    char *result = atlas_borrow(b, rows, 4);
-    if (result == NULL)
-        return NULL;
     if (atlas_elements(x->view, x->rank) == 0) {
-        memset(result, 0, (size_t)rows * 4);
-        return cast(b, e, saturates, result, TYPE_FLOAT32, wanted, rows);
+        char *zeros = atlas_borrow(f, rows, 4);
+        if (zeros != NULL)
+            memset(zeros, 0, (size_t)rows * 4);
+        return atlas_narrowed(f, zeros, wanted, rows);
     }
     /* The axes that stay, then those that go. */
     atlas_view sorted = *x;
@@ -83,18 +50,17 @@ static const char *sums(atlas_borrowed *b, const sum_executor *e, bool saturates
                 sorted.strides[rank++] = x->strides[i];
                 count *= going ? x->view[i] : 1;
             }
-    const char *values = atlas_gather(b, &sorted, rank, sorted.view, atlas_type_width(type), true);
-    values = cast(b, e, saturates, values, type, wanted, rows * count);
+    const char *values = atlas_gather(f, &sorted, rank, sorted.view, atlas_type_width(type), true);
+    if (x->rank == 0 && type == wanted)
+        return values;
+    values = atlas_widened(f, values, type, rows * count);
+    if (type != wanted || x->rank == 0)
+        values = atlas_narrowed(f, values, wanted, rows * count);
     if (x->rank == 0)
         return values;
-    values = cast(b, e, saturates, values, wanted, TYPE_FLOAT32, rows * count);
-    if (values == NULL)
-        return NULL;
-    int64_t workers = rows * count / atlas_serial_below + 1, width = pool_width();
-    workers = workers < width ? workers : width;
-    parts p = {atlas_numerics_table[e->chip->numerics].rows, values, result, rows, count, (rows + workers - 1) / workers, 0};
-    pool_run(part, &p, (int)((rows + p.step - 1) / p.step));
-    return atomic_load(&p.failed) ? NULL : cast(b, e, saturates, result, TYPE_FLOAT32, wanted, rows);
+    if (type != wanted)
+        values = atlas_widened(f, values, wanted, rows * count);
+    return atlas_narrowed(f, atlas_summed(f, values, rows, count), wanted, rows);
 }
 
 static int run(atlas_task *task, char *text)
@@ -104,13 +70,13 @@ static int run(atlas_task *task, char *text)
     const atlas_view *x = &e->base.views[0], *out = &e->base.views[1];
     int width = atlas_type_width(atlas_type_of(out->dtype)), status = 0;
     atlas_block *blocks[2] = {NULL};
-    atlas_borrowed borrowed = {.count = 0};
+    atlas_floats floats = {.numerics = &atlas_numerics_table[e->chip->numerics], .saturates = l->saturates};
     if (atlas_elements(x->view, x->rank) > 0)
         status = atlas_hold(x, atlas_type_width(atlas_type_of(x->dtype)), e->base.op, NAMES[0], e->chip, &blocks[0], text);
     if (status == 0)
         status = atlas_hold(out, width, e->base.op, NAMES[1], e->chip, &blocks[1], text);
     if (status == 0) {
-        const char *result = sums(&borrowed, e, l->saturates, atlas_elements(out->view, out->rank));
+        const char *result = sums(&floats, e, atlas_elements(out->view, out->rank));
         if (result != NULL) {
             atlas_copy_view(out, out->view, out->rank, width, (char *)(uintptr_t)result, false);
         } else {
@@ -118,7 +84,7 @@ static int run(atlas_task *task, char *text)
             status = ACL_ERROR_RT_MEMORY_ALLOCATION;
         }
     }
-    atlas_give_back(&borrowed);
+    atlas_give_back(&floats);
     for (int t = 0; t < 2; t++)
         if (blocks[t] != NULL)
             atlas_unpin(blocks[t]);

@@ -105,12 +105,16 @@ class _Flow:
         if instruction.op is not Op.BROADCAST:
             name = function_name(instruction, self._numerics, self._saturate)
         size = instruction.dst.dtype.itemsize
-        for row in range(instruction.dst.rows):
+        regions = [instruction.dst, *instruction.srcs]
+        # Rows without gaps are one stretch, which may be read and written in place.
+        together = all(isinstance(r, Region) and r.pitch == r.count for r in regions)
+        rows, times = (1, instruction.dst.rows) if together else (instruction.dst.rows, 1)
+        for row in range(rows):
             operands, places = [], set()
             for source in instruction.srcs:
                 assert isinstance(source, Region)
                 address = source.address + row * source.pitch * source.dtype.itemsize
-                expression, place = self._get(address, source.count, source.dtype, instruction)
+                expression, place = self._get(address, source.count * times, source.dtype, instruction)
                 operands.append(expression)
                 if place is not None:
                     places.add(place)
@@ -119,7 +123,7 @@ class _Flow:
             address = instruction.dst.address + row * instruction.dst.pitch * size
             result = operands[0] if name is None else Apply(name, tuple(operands), instruction.scalar)
             place = places.pop() if places else None
-            self._put(address, result, place, instruction.dst.count, instruction.dst.dtype)
+            self._put(address, result, place, instruction.dst.count * times, instruction.dst.dtype)
 
     def _put(self, address: int, expression: Expression, place: int | None, count: int, dtype: DType) -> None:
         stop = address + count * dtype.itemsize

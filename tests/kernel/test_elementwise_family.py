@@ -87,6 +87,21 @@ def test_broadcast_inputs_give_the_bits_of_repeated_ones(dtype: str, small: tupl
         assert same(both(plan, A2, tensors), expected("sub", repeated, dtype))
 
 
+@pytest.mark.parametrize(
+    "shapes", [((4, 1), (4, 8)), ((3, 64), (3, 1)), ((1000, 1), (1, 16)), ((2, 1, 1), (2, 3, 32))]
+)
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3", A2.name, "Ascend950PR_9589"])
+def test_a_last_axis_of_whole_blocks_is_repeated_in_place(chip: str, shapes: Any) -> None:
+    soc = socs.load(chip)
+    for dtype in ("float32", "float16"):
+        # No infinities, which not all of these chips have.
+        normal = np.random.default_rng(5).standard_normal
+        tensors = {n: normal(s).astype(dtype) for n, s in zip("xy", shapes, strict=True)}
+        plan = planned(soc, "mul", (1,), dtype, shapes=dict(zip("xy", shapes, strict=True)))
+        repeated = dict(zip("xy", np.broadcast_arrays(*tensors.values()), strict=True))
+        assert same(both(plan, soc, tensors), expected("mul", repeated, dtype))
+
+
 def test_inputs_of_different_dtypes_are_computed_in_float32() -> None:
     tensors = {"x": tensor((ODD,), "bfloat16", 1), "y": tensor((ODD,), "float32", 2)}
     plan = planned(A2, "mul", (ODD,), "bfloat16", dtypes={"y": "float32"})

@@ -105,10 +105,11 @@ class _Flow:
         if instruction.op is not Op.BROADCAST:
             name = function_name(instruction, self._numerics, self._saturate)
         size = instruction.dst.dtype.itemsize
-        regions = [instruction.dst, *instruction.srcs]
-        # Rows without gaps are one stretch, which may be read and written in place.
-        together = all(isinstance(r, Region) and r.pitch == r.count for r in regions)
-        rows, times = (1, instruction.dst.rows) if together else (instruction.dst.rows, 1)
+        # A broadcast works in place: what it repeats is one value before and after. Rows of other
+        # instructions may be values of their own.
+        rows, times = instruction.dst.rows, 1
+        if instruction.op is Op.BROADCAST and instruction.dst.pitch == instruction.dst.count:
+            rows, times = 1, rows
         for row in range(rows):
             operands, places = [], set()
             for source in instruction.srcs:

@@ -74,6 +74,20 @@ def test_interpreter_compiler_and_numpy_give_the_same_bits(
     np.testing.assert_array_equal(fast, oracle)
 
 
+@pytest.mark.parametrize("n", [32, 64, 1024, 65536 + 64])
+@pytest.mark.parametrize(("name", "dtype"), chip_dtypes())
+def test_tiles_that_fill_their_buffers_give_the_same_bits(name: str, dtype: DType, n: int) -> None:
+    """The inputs of a tile then lie edge to edge in the UB, and are values of their own all the same."""
+    soc = socs.load(name)
+    tensors = random_tensors(dtype, n, seed=n)
+    launch = planned(soc, dtype, n, Reduction.MEAN).launch
+    assert launch is not None
+    slow, fast = both(launch, soc, tensors)
+    oracle = expected(tensors, dtype, coefficient((n,), Reduction.MEAN), saturate=name in SATURATING)
+    np.testing.assert_array_equal(slow, oracle)
+    np.testing.assert_array_equal(fast, oracle)
+
+
 @pytest.mark.parametrize("dtype", [F32, F16, BF16])
 @pytest.mark.parametrize("overflow", ["inf_nan", "saturation"])
 def test_the_overflow_mode_of_a2_can_be_chosen(dtype: DType, overflow: OverflowMode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -176,7 +177,7 @@ def lay_out(
             wrappers = faults.write_sources(known, source)
             (root / "faults.txt").write_text(faults.listing(known))
         _build(command, [*FLAGS, *needs, *flags], source, root, objects, wrappers)
-        _dress(root, level)
+        _dress(root, level, directory.resolve())
         os.chmod(root, 0o755)
         if directory.is_dir():
             shutil.rmtree(directory)
@@ -249,14 +250,14 @@ def _build(
         (library / name).symlink_to(target)
 
 
-def _dress(root: Path, level: str) -> None:
-    """Scripts, the version, and the names of folders that clients look for."""
+def _dress(root: Path, level: str, final: Path) -> None:
+    """Scripts, the version, and the names of folders that clients look for. ``final``: where it will be."""
     for name, target in LINKS.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).symlink_to(target)
     for name in FOLDERS:
         (root / name).mkdir(parents=True)
-    (root / "set_env.sh").write_text(_SET_ENV)
+    (root / "set_env.sh").write_text(_SET_ENV.replace("@ROOT@", shlex.quote(str(final))))
     (root / "bin").mkdir()
     (root / "bin/setenv.bash").symlink_to("../set_env.sh")
     (root / "version.cfg").write_text(
@@ -267,8 +268,7 @@ def _dress(root: Path, level: str) -> None:
 
 _SET_ENV = """\
 # Source this: clients then find the headers and libraries of the emulated NPU.
-_atlas_root=$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")" && pwd -P)
-case $_atlas_root in */bin) _atlas_root=${_atlas_root%/bin} ;; esac
+_atlas_root=@ROOT@
 export ASCEND_TOOLKIT_HOME="$_atlas_root"
 export ASCEND_HOME_PATH="$_atlas_root"
 export ASCEND_INSTALL_PATH="$_atlas_root"

@@ -35,15 +35,17 @@ def test_what_clients_look_for_is_there(root: Path) -> None:
         assert not (root / "lib64" / name).is_symlink(), "loaders that list regular files have to find it"
 
 
-def test_set_env_tells_where_the_root_is_from_any_folder(root: Path, tmp_path: Path) -> None:
-    script = (
-        f'source {root}/bin/setenv.bash; echo "$ASCEND_HOME_PATH $ASCEND_OPP_PATH"; echo "$LD_LIBRARY_PATH"'
-    )
-    done = subprocess.run(["bash", "-uc", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("name", ["set_env.sh", "bin/setenv.bash"])
+def test_set_env_tells_where_the_root_is_to_any_shell_in_any_folder(
+    root: Path, tmp_path: Path, shell: str, name: str
+) -> None:
+    script = f'. {root}/{name}; echo "$ASCEND_HOME_PATH $ASCEND_OPP_PATH"; echo "$LD_LIBRARY_PATH"'
+    done = subprocess.run([shell, "-uc", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     home = os.path.realpath(root)
-    # bin/setenv.bash is a link: the folder it is called by decides.
     assert done.stdout.splitlines()[0] == f"{home} {home}/opp"
     assert done.stdout.splitlines()[1].split(":")[0] == f"{home}/lib64"
+    assert done.stderr == ""
 
 
 def test_libraries_hold_no_python(root: Path) -> None:

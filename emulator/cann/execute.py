@@ -22,6 +22,7 @@ from typing import Any
 from emulator.aclnn import AclTensor, aclnnMseLossBackwardGetWorkspaceSize
 from emulator.aclnn.timing import RouteTime
 from emulator.cann import clocks, devicetime
+from emulator.cann.variables import settings
 from kernel.compile import cache_dir
 from socs.errors import AtlasError
 from socs.spec import Soc
@@ -163,18 +164,7 @@ def default_root(soc: Soc, tell: Callable[[str], None]) -> Path:
 
 def environment(root: Path, soc: Soc) -> dict[str, str]:
     """The variables of ``set_env.sh`` and of the emulator, on top of this process's own."""
-    home = str(root.resolve())
-    variables = dict(os.environ)
-    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_INSTALL_PATH", "ASCEND_CUSTOM_PATH"):
-        variables[name] = home
-    variables |= {"ASCEND_OPP_PATH": f"{home}/opp", "ASCEND_AICPU_PATH": home, "ATLAS_EMU_SOC": soc.name}
-    for name, folder in (
-        ("LD_LIBRARY_PATH", f"{home}/lib64"),
-        ("PYTHONPATH", f"{home}/python/site-packages"),
-    ):
-        before = os.environ.get(name)
-        variables[name] = f"{folder}:{before}" if before else folder
-    return variables
+    return os.environ | settings(root.resolve(), os.environ) | {"ATLAS_EMU_SOC": soc.name}
 
 
 def execute(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from emulator import __version__
-from emulator.cann import faults, tables, toolchain
+from emulator.cann import faults, tables, toolchain, variables
 from emulator.cann import loops as ahead
 from kernel.compile import available_threads
 from socs import all_socs
@@ -155,9 +154,9 @@ def lay_out(
         chips = [chip for chip in chips if chip.name != soc.name] + [soc]
     tell("choosing the loops")
     loops = ahead.collect(chips)
-    level, variables = ahead.environment()
+    level, settings = ahead.environment()
     tell(f"compiling {len(loops.functions)} kernels ahead of time for {level}")
-    objects = ahead.objects(loops, level, variables)
+    objects = ahead.objects(loops, level, settings)
     tell("compiling the libraries")
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".atlas-cann-", dir=directory.parent) as temporary:
@@ -257,29 +256,10 @@ def _dress(root: Path, level: str, final: Path) -> None:
         (root / name).symlink_to(target)
     for name in FOLDERS:
         (root / name).mkdir(parents=True)
-    (root / "set_env.sh").write_text(_SET_ENV.replace("@ROOT@", shlex.quote(str(final))))
+    (root / "set_env.sh").write_text(variables.script(final))
     (root / "bin").mkdir()
     (root / "bin/setenv.bash").symlink_to("../set_env.sh")
     (root / "version.cfg").write_text(
         "# A CANN-like root of the Atlas emulator\n"
         f"atlas_emulator_version={__version__}\nrunning_version=[8.1.RC1:8.1.RC1]\ncpu={level}\n"
     )
-
-
-_SET_ENV = """\
-# Source this: clients then find the headers and libraries of the emulated NPU.
-_atlas_root=@ROOT@
-export ASCEND_TOOLKIT_HOME="$_atlas_root"
-export ASCEND_HOME_PATH="$_atlas_root"
-export ASCEND_INSTALL_PATH="$_atlas_root"
-export ASCEND_CUSTOM_PATH="$_atlas_root"
-export ASCEND_OPP_PATH="$_atlas_root/opp"
-export ASCEND_AICPU_PATH="$_atlas_root"
-export TOOLCHAIN_HOME="$_atlas_root/toolkit"
-export DDK_PATH="$_atlas_root"
-export NPU_HOST_LIB="$_atlas_root/lib64"
-export LD_LIBRARY_PATH="$_atlas_root/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-export PYTHONPATH="$_atlas_root/python/site-packages${PYTHONPATH:+:$PYTHONPATH}"
-export PATH="$_atlas_root/bin:$PATH"
-unset _atlas_root
-"""

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,6 +69,20 @@ def test_every_launch_is_a_line_of_the_log_and_its_kernels_rows_of_the_summary(
     starts = [float(row["Task Start Time(us)"]) for row in rows]
     assert starts == sorted(starts)
     assert "3 x" in table(done, soc)
+
+
+def test_a_client_has_the_variables_that_set_env_sets(root: Path) -> None:
+    def told(*line: str) -> dict[str, str]:
+        done = subprocess.run(line, capture_output=True, text=True, check=True)
+        return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry)
+
+    sourced = told("sh", "-c", '. "$0/set_env.sh" && exec env -0', str(root))
+    executed = told(
+        sys.executable, "-m", "emulator.cli", "exec", "--root", str(root), "--quiet", "--", "env", "-0"
+    )
+    names = re.findall("^export ([A-Z_]+)=", (root / "set_env.sh").read_text(), re.MULTILINE)
+    assert {"DDK_PATH", "NPU_HOST_LIB", "TOOLCHAIN_HOME", "PATH"} < set(names)
+    assert {name: executed[name] for name in names} == {name: sourced[name] for name in names}
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 7", 7), ("kill -9 $$", 137), ("true", 0)])

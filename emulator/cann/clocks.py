@@ -14,14 +14,14 @@ from typing import Any
 def starts(lines: Sequence[Mapping[str, Any]], durations: Sequence[float]) -> list[float]:
     """For each line of a launch log the microsecond at which its stream comes to it.
 
-    ``durations``: the microseconds of each line. A wait for a record that the log does not have (a program
-    that was killed) holds nothing back.
+    Streams and events are those of the line's process, ``pid``. ``durations``: the microseconds of each line.
+    A wait for a record that the log does not have (a program that was killed) holds nothing back.
     """
-    queues: dict[int, deque[int]] = {}
+    queues: dict[tuple[int, int], deque[int]] = {}
     for index, line in enumerate(lines):
-        queues.setdefault(line["stream"], deque()).append(index)
-    records = {(line["event"], line["record"]) for line in lines if "record" in line}
-    reached: dict[tuple[int, int], float] = {}
+        queues.setdefault((line["pid"], line["stream"]), deque()).append(index)
+    records = {_mark(line, "record") for line in lines if "record" in line}
+    reached: dict[tuple[int, int, int], float] = {}
     clocks = dict.fromkeys(queues, 0.0)
     found = [0.0] * len(lines)
     waiting = True
@@ -31,7 +31,7 @@ def starts(lines: Sequence[Mapping[str, Any]], durations: Sequence[float]) -> li
             while queue:
                 line = lines[queue[0]]
                 if "wait_for" in line:
-                    mark = (line["event"], line["wait_for"])
+                    mark = _mark(line, "wait_for")
                     if mark in records and mark not in reached:
                         break
                     clocks[stream] = max(clocks[stream], reached.get(mark, 0.0))
@@ -40,5 +40,9 @@ def starts(lines: Sequence[Mapping[str, Any]], durations: Sequence[float]) -> li
                 clocks[stream] += durations[index]
                 waiting = True
                 if "record" in line:
-                    reached[line["event"], line["record"]] = clocks[stream]
+                    reached[_mark(line, "record")] = clocks[stream]
     return found
+
+
+def _mark(line: Mapping[str, Any], kind: str) -> tuple[int, int, int]:
+    return line["pid"], line["event"], line[kind]

@@ -48,6 +48,10 @@ class Launched:
     start_us: float
 
     @property
+    def process(self) -> int:
+        return int(self.call["pid"])
+
+    @property
     def stream(self) -> int:
         return int(self.call["stream"])
 

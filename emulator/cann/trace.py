@@ -1,8 +1,8 @@
-"""The launches of a program as a Chrome trace: a row per stream, at predicted device time."""
+"""The launches of a program as a Chrome trace: a row per stream of a process, at predicted device time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emulator.cann.execute import Execution, Launched
@@ -14,27 +14,36 @@ def trace(execution: Execution, soc: Soc) -> str:
     """JSON that Perfetto and MindStudio Insight open.
 
     A slice per launch, with its kernels within; arguments are the call's, and ``host_us``, the host's clock
-    when it was enqueued. A launch whose time is not known is a mark where its stream comes to it.
+    when it was enqueued. A launch whose time is not known is a mark where its stream comes to it. The device
+    clock of each process begins at zero.
     """
-    streams = sorted({launch.stream for launch in execution.launches})
-    rows = {stream: row for row, stream in enumerate(streams, start=1)}
-    events = [chrome.meta("process_name", 0, 0, {"name": soc.name})]
-    for stream, row in rows.items():
-        events.append(chrome.meta("thread_name", 0, row, {"name": f"stream {stream}"}))
-        events.append(chrome.meta("thread_sort_index", 0, row, {"sort_index": row}))
-    slices = [event for launch in execution.launches for event in _slices(launch, rows[launch.stream])]
+    processes = list(dict.fromkeys(launch.process for launch in execution.launches))
+    order = {process: place for place, process in enumerate(processes)}
+    streams = {(order[launch.process], launch.stream) for launch in execution.launches}
+    # Counted on over the processes, so that the rows' numbers are unique however many streams there are.
+    rows = {stream: row for row, stream in enumerate(sorted(streams), start=1)}
+    names = [f"{soc.name}, process {process}" for process in processes] or [soc.name]
+    events = [chrome.meta("process_name", place, 0, {"name": name}) for place, name in enumerate(names)]
+    for (place, stream), row in rows.items():
+        events.append(chrome.meta("thread_name", place, row, {"name": f"stream {stream}"}))
+        events.append(chrome.meta("thread_sort_index", place, row, {"sort_index": row}))
+    slices: list[dict[str, Any]] = []
+    for launch in execution.launches:
+        place = order[launch.process]
+        slices += _slices(launch, chrome.place(place, rows[place, launch.stream]))
     # A slice comes before those within it.
     slices.sort(key=lambda event: (event["ts"], -event.get("dur", 0.0), event["tid"]))
     other = {"soc": soc.name, "launches": len(execution.launches), "device_us": execution.device_us}
     return chrome.document([*events, *slices], other)
 
 
-def _slices(launch: Launched, row: int) -> Iterator[dict[str, Any]]:
+def _slices(launch: Launched, row: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     call = launch.call
-    arguments = {name: call[name] for name in ("launch", "host_us", "steps", "reduction") if name in call}
+    known = ("pid", "launch", "host_us", "steps", "reduction")
+    arguments = {name: call[name] for name in known if name in call}
     for name, tensor in call["tensors"].items():
         arguments[name] = " ".join(f"{key} {value}" for key, value in tensor.items())
-    event = {"name": call["operator"], "cat": "launch", **chrome.place(0, row), "args": arguments}
+    event = {"name": call["operator"], "cat": "launch", **row, "args": arguments}
     start = launch.start_us
     if launch.time is None:
         yield {**event, "ph": "i", "s": "t", "ts": round(start * 1e3) / 1000}
@@ -50,7 +59,7 @@ def _slices(launch: Launched, row: int) -> Iterator[dict[str, Any]]:
             **chrome.interval(start * 1e3, end * 1e3),
             "name": step.name,
             "cat": "kernel",
-            **chrome.place(0, row),
+            **row,
             "args": kernel,
         }
         start = end

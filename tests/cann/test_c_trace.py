@@ -62,6 +62,30 @@ def test_streams_are_rows_and_a_wait_for_an_event_delays_the_launches_behind_it(
     assert {e["args"]["launch"]: e["args"]["host_us"] for e in launches} == host
 
 
+def test_each_process_has_its_own_rows(root: Path, build: Built, tmp_path: Path) -> None:
+    path, log = tmp_path / "trace.json", tmp_path / "log.jsonl"
+    options = ("--soc", "Ascend910B2", "--trace", str(path), "--log", str(log))
+    program = str(build("streams.c"))
+    done = _exec(root, *options, "--", "sh", "-c", '"$0" & "$0"; wait', program)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    processes = {line["pid"] for line in told}
+    assert len(processes) == 2
+    for process in processes:
+        own = [line["launch"] for line in told if line["pid"] == process and "launch" in line]
+        assert own == [0, 1, 2, 3, 4]
+    events = json.loads(path.read_text())["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    assert set(names.values()) == {f"Ascend910B2, process {process}" for process in processes}
+    rows = [e["tid"] for e in events if e["name"] == "thread_name"]
+    assert len(set(rows)) == len(rows) == 4
+    launches = _slices(events, "launch")
+    assert len(launches) == 10
+    assert all(names[e["pid"]].endswith(f" {e['args']['pid']}") for e in launches)
+    first, second = ([(e["ts"], e["dur"]) for e in launches if e["pid"] == pid] for pid in names)
+    assert first == second, "each process has a clock of its own"
+
+
 def test_kernels_of_a_launch_lie_within_it(root: Path, build: Built, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     options = ("--quiet", "--trace", str(path), "--soc", "Ascend910B2")
@@ -83,11 +107,13 @@ def test_kernels_of_a_launch_lie_within_it(root: Path, build: Built, tmp_path: P
 
 def test_a_launch_of_unknown_time_is_a_mark() -> None:
     tensors = {"selfRef": {"dtype": "DT_INT8", "shape": [4]}}
-    call = {"launch": 3, "stream": 7, "host_us": 9.5, "operator": "aclnnNew", "steps": [], "tensors": tensors}
+    call = {"pid": 5, "launch": 3, "stream": 7, "host_us": 9.5}
+    call |= {"operator": "aclnnNew", "steps": [], "tensors": tensors}
     execution = Execution(0, (Launched(call, None, 2.5),), ("aclnnNew is not timed",))
     (mark,) = _slices(json.loads(trace(execution, load("Ascend910B2")))["traceEvents"], "launch")
     assert (mark["ph"], mark["name"], mark["ts"]) == ("i", "aclnnNew", 2.5)
     assert mark["args"] == {
+        "pid": 5,
         "launch": 3,
         "host_us": 9.5,
         "steps": [],
@@ -108,7 +134,7 @@ def test_two_outputs_in_one_file_are_refused(root: Path, tmp_path: Path) -> None
 
 
 def _launch(stream: int) -> dict[str, int]:
-    return {"launch": 0, "stream": stream}
+    return {"pid": 5, "launch": 0, "stream": stream}
 
 
 def test_clocks_of_streams_that_wait_for_each_other_in_turn() -> None:
@@ -124,8 +150,16 @@ def test_clocks_of_streams_that_wait_for_each_other_in_turn() -> None:
         _launch(3),
     ]
     durations = [0.0, 5.0, 0.0, 2.0, 0.0, 0.0, 1.0, 0.0, 9.0]
-    assert clocks.starts(lines, durations) == [2.0, 2.0, 7.0, 0.0, 2.0, 7.0, 7.0, 0.0, 0.0]
+    begins = [2.0, 2.0, 7.0, 0.0, 2.0, 7.0, 7.0, 0.0, 0.0]
+    lines = [{"pid": 5, **line} for line in lines]
+    assert clocks.starts(lines, durations) == begins
+    # Another process's streams and events have the same numbers and are others.
+    both = [{**line, "pid": pid} for line in lines for pid in (5, 6)]
+    assert clocks.starts(both, [us for us in durations for _ in range(2)]) == [
+        us for us in begins for _ in range(2)
+    ]
 
 
 def test_a_log_that_breaks_off_in_a_wait_still_has_clocks() -> None:
-    assert clocks.starts([{"event": 0, "wait_for": 1, "stream": 2}, _launch(2)], [0.0, 1.0]) == [0.0, 0.0]
+    lines = [{"pid": 5, "event": 0, "wait_for": 1, "stream": 2}, _launch(2)]
+    assert clocks.starts(lines, [0.0, 1.0]) == [0.0, 0.0]

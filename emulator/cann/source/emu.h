@@ -77,7 +77,7 @@ int atlas_stream_saturates(aclrtStream stream);
 
 /* The launch log of ATLAS_EMU_LOG, a line each. */
 bool atlas_logging(void);
-void atlas_log_line(const char *line);
+void atlas_log_line(const char *line); /* a JSON object and a line feed; the process's number is put before */
 uint64_t atlas_next_launch(void); /* lines are numbered from 0 */
 uint64_t atlas_stream_number(aclrtStream stream);
 double atlas_host_us(void);

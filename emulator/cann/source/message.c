@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -186,8 +187,11 @@ uint64_t atlas_next_launch(void)
 void atlas_log_line(const char *line)
 {
     /* One write with O_APPEND, so that lines of several threads and processes stay whole. */
-    size_t length = strlen(line);
-    if (atlas_logging() && write(log_file, line, length) != (ssize_t)length)
+    char process[40];
+    int head = snprintf(process, sizeof process, "{\"pid\": %d, ", (int)getpid());
+    size_t rest = strlen(line + 1);
+    struct iovec parts[] = {{process, (size_t)head}, {(void *)(uintptr_t)(line + 1), rest}};
+    if (atlas_logging() && writev(log_file, parts, 2) != (ssize_t)((size_t)head + rest))
         atlas_debug("a line of the launch log is lost");
 }
 

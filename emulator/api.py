@@ -17,6 +17,7 @@ from emulator.backend import Backend
 from emulator.defaults import DEFAULT_SOC as DEFAULT_SOC
 from emulator.device.engines import ENGINES as ENGINES
 from emulator.result import Result
+from emulator.states import check_l2
 from kernel.mse_loss_backward import OPERATOR
 from kernel.operators import Operator, Request, find
 from kernel.plan import MAX_ELEMENTS, PARAM_INVALID
@@ -30,7 +31,6 @@ PARAM_NULLPTR = 161001
 """ACLNN_ERR_PARAM_NULLPTR (opbase ``op_errno.h``)."""
 
 DEFAULT_ENGINE = "simpy"
-L2_STATES = ("cold", "hot", "dirty")
 MAX_INPUTS = 64
 """Tensors that ``add_n`` adds at most; a limit of this package."""
 
@@ -183,7 +183,7 @@ def predict(
     """
     chip = _soc(soc, overrides)
     chosen = find(operator)
-    _check_choice("l2", l2, L2_STATES)
+    check_l2(l2)
     counted_by = engine or DEFAULT_ENGINE
     _check_choice("engine", counted_by, ENGINES)
     if not isinstance(dtype, str) or not dtype:
@@ -244,7 +244,7 @@ def _run(
     without: Iterable[str] = (),
 ) -> Result:
     described = find(operator)
-    _check_choice("l2", l2, L2_STATES)
+    check_l2(l2)
     counted_by = engine or DEFAULT_ENGINE
     _check_choice("engine", counted_by, ENGINES)
     _check_choice("bits", bits, ("compiled", "interpreted"))

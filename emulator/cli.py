@@ -614,6 +614,7 @@ def exec_(
     from emulator.cann import execute
     from emulator.cann.trace import trace as trace_of
     from emulator.report.progress import Steps
+    from emulator.states import check_l2
     from socs.errors import AtlasError
 
     outputs = [path for path in (summary, trace, log) if path is not None]
@@ -621,6 +622,7 @@ def exec_(
         files.check_writable(path)
     if len({path.resolve() for path in outputs}) < len(outputs):
         raise AtlasError(f"{' '.join(map(str, outputs))}: two outputs cannot go into one file")
+    check_l2(l2)
     chip = api.soc(soc, _pairs(overrides))
     if root is None:
         with Steps(4) as progress:

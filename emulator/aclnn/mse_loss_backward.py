@@ -27,6 +27,7 @@ from emulator.aclnn.route import Route, RouteError, build
 from emulator.aclnn.stream import Stream, overflow_on
 from emulator.aclnn.tensor import AclTensor
 from emulator.defaults import DEFAULT_SOC
+from emulator.states import check_l2
 from kernel.registry import RELEASES
 from socs import load, names
 from socs.errors import AtlasError
@@ -83,9 +84,13 @@ class AclOpExecutor:
         return () if self.route is None else self.route.names
 
     def predict(self, l2: str = "cold") -> RouteTime | None:
-        """Device time of each launch and in total; ``None`` for an empty call. ``l2``: cold or hot."""
+        """Device time of each launch and in total; ``None`` for an empty call.
+
+        ``l2``: cold, hot or dirty, as of :func:`emulator.predict`. Raises ``AtlasError`` for another.
+        """
         from emulator.aclnn import timing
 
+        check_l2(l2)
         if self.route is None:
             return None
         work = _work(self)

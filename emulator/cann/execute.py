@@ -23,6 +23,7 @@ from emulator.aclnn import AclTensor, aclnnMseLossBackwardGetWorkspaceSize
 from emulator.aclnn.timing import RouteTime
 from emulator.cann import clocks, devicetime
 from emulator.cann.variables import settings
+from emulator.states import check_l2
 from kernel.compile import cache_dir
 from socs.errors import AtlasError
 from socs.spec import Soc
@@ -177,8 +178,9 @@ def execute(
     """Run ``command`` on the emulated ``soc`` and wait for it. ``log``: keep the launch log there.
 
     A program that a signal ended has the status of shells, 128 and the number. Raises ``AtlasError`` where
-    the program cannot be started.
+    the program cannot be started, and for an unknown state ``l2``.
     """
+    check_l2(l2)
     times = Times(soc, l2)
     with tempfile.TemporaryDirectory(prefix="atlas-emu-") as temporary:
         path = Path(temporary) / "launches.jsonl" if log is None else log.absolute()

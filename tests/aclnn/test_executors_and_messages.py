@@ -38,6 +38,13 @@ def test_an_executor_is_used_up_by_phase_2() -> None:
     assert (made[3].to_numpy() == 7).all()
 
 
+@pytest.mark.parametrize("shape", [(4, 3), (0, 3)])
+def test_an_unknown_state_of_l2_is_refused_and_the_choices_are_named(shape: tuple[int, int]) -> None:
+    executor = executor_of(tensors(shape))
+    with pytest.raises(AtlasError, match="l2 = 'warm': must be cold or hot or dirty"):
+        executor.predict("warm")
+
+
 def test_an_executor_is_used_up_by_a_phase_2_that_fails() -> None:
     made = tensors()
     executor = executor_of(made)

@@ -90,10 +90,13 @@ def test_the_status_is_the_clients(root: Path, script: str, status: int) -> None
     assert _exec(root, "--quiet", "--", "sh", "-c", script).returncode == status
 
 
-def test_a_program_that_is_not_there_and_a_root_that_is_none_are_refused(root: Path, tmp_path: Path) -> None:
+def test_a_program_that_is_not_there_a_root_that_is_none_and_an_unknown_state_are_refused(
+    root: Path, tmp_path: Path
+) -> None:
     for arguments in (
         ("--root", str(root), "--", "/no/such/program"),
         ("--root", str(tmp_path), "--", "true"),
+        ("--root", str(root), "--l2", "warm", "--", "true"),
     ):
         done = _exec(root, *arguments)
         assert done.returncode == 2

@@ -145,10 +145,24 @@ def lay_out(
     ``soc``: the chip where ``ATLAS_EMU_SOC`` names none; one of the user's own is added to the catalogue's.
     ``flags``: more of the compiler's, such as ``-fsanitize=address``. ``with_faults``: functions fail on
     demand (``ATLAS_EMU_FAULT``); ``faults.txt`` lists them. An existing root is replaced; a
-    folder with anything else in it is refused. Raises ``AtlasError``.
+    folder with anything else in it is refused, and a link. Raises ``AtlasError``.
     """
     command = toolchain.find(compiler)
-    _check_target(directory)
+    try:
+        _check_target(directory)
+        return _replace(directory, soc, command, flags, with_faults, tell)
+    except OSError as error:
+        raise AtlasError(f"{directory}: cannot be written ({error.strerror or error})") from None
+
+
+def _replace(
+    directory: Path,
+    soc: Soc,
+    command: list[str],
+    flags: Sequence[str],
+    with_faults: bool,
+    tell: Callable[[str], None],
+) -> Root:
     chips = list(all_socs())
     if soc not in chips:
         chips = [chip for chip in chips if chip.name != soc.name] + [soc]
@@ -158,7 +172,6 @@ def lay_out(
     tell(f"compiling {len(loops.functions)} kernels ahead of time for {level}")
     objects = ahead.objects(loops, level, settings)
     tell("compiling the libraries")
-    directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".atlas-cann-", dir=directory.parent) as temporary:
         root = Path(temporary) / "root"
         _copy("include", root / "include")
@@ -185,14 +198,18 @@ def lay_out(
 
 
 def _check_target(directory: Path) -> None:
+    """Also whether the folder around it takes a new one: before compiling, not after."""
+    if directory.is_symlink():
+        raise AtlasError(f"{directory}: is a link to {os.readlink(directory)}; name the folder itself")
     if not directory.exists():
-        return
-    if not directory.is_dir():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+    elif not directory.is_dir():
         raise AtlasError(f"{directory}: is a file, no folder")
-    if any(directory.iterdir()) and not (directory / "lib64/libascendcl.so").exists():
+    elif any(directory.iterdir()) and not (directory / "lib64/libascendcl.so").exists():
         raise AtlasError(
             f"{directory}: holds something else than a root of atlas-emu; name an empty or new one"
         )
+    tempfile.TemporaryDirectory(prefix=".atlas-cann-", dir=directory.parent).cleanup()
 
 
 def _copy(name: str, target: Path) -> None:

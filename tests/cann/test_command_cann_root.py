@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from c_clients import STRICT
+from c_clients import STRICT, compiler_or_skip
 
 from emulator import cli
 from emulator.aclnn import codes, texts
@@ -71,6 +71,23 @@ def test_a_folder_with_something_else_is_refused_and_left_alone(tmp_path: Path) 
     with pytest.raises(AtlasError, match="holds something else"):
         lay_out(tmp_path, load("Ascend910B3"))
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_link_is_refused_and_leads_where_it_led(root: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    with pytest.raises(AtlasError, match=f"{link}: is a link to {root}; name the folder itself"):
+        lay_out(link, load("Ascend910B3"))
+    assert (link / "lib64/libascendcl.so").exists()
+
+
+@pytest.mark.parametrize("place", ["/proc/root-of-cann", "{tmp_path}/file/root"])
+def test_a_place_that_cannot_be_written_is_named_with_the_reason(tmp_path: Path, place: str) -> None:
+    compiler_or_skip()
+    (tmp_path / "file").write_text("no folder")
+    named = Path(place.format(tmp_path=tmp_path))
+    with pytest.raises(AtlasError, match=rf"^{named}: cannot be written \([A-Z][a-z ]+\)"):
+        lay_out(named, load("Ascend910B3"), tell=lambda text: pytest.fail(text))
 
 
 def test_without_a_compiler_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import hashlib
 import io
 import json
 import os
-import signal
 import socket
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ from typing import Any
 from emulator.aclnn import AclTensor, aclnnMseLossBackwardGetWorkspaceSize
 from emulator.aclnn.timing import RouteTime
 from emulator.cann import clocks, devicetime
+from emulator.cann.signals import Signals, handled
 from emulator.cann.variables import settings
 from emulator.states import check_l2
 from kernel.compile import cache_dir
@@ -177,19 +177,20 @@ def execute(
 ) -> Execution:
     """Run ``command`` on the emulated ``soc`` and wait for it. ``log``: keep the launch log there.
 
-    A program that a signal ended has the status of shells, 128 and the number. Raises ``AtlasError`` where
-    the program cannot be started, and for an unknown state ``l2``.
+    A program that a signal ended has the status of shells, 128 and the number. SIGTERM and SIGHUP go on to
+    the program while it runs. Raises ``AtlasError`` where the program cannot be started, and for an unknown
+    state ``l2``.
     """
     check_l2(l2)
     times = Times(soc, l2)
-    with tempfile.TemporaryDirectory(prefix="atlas-emu-") as temporary:
+    with handled() as signals, tempfile.TemporaryDirectory(prefix="atlas-emu-") as temporary:
         path = Path(temporary) / "launches.jsonl" if log is None else log.absolute()
         if log is not None:
             path.unlink(missing_ok=True)
         variables = environment(root, soc)
         variables |= {"ATLAS_EMU_LOG": str(path), "ATLAS_EMU_PREDICTOR": f"{temporary}/predictor"}
         with predictor(times, Path(temporary) / "predictor"):
-            status = _run(command, variables)
+            status = _run(command, variables, signals)
         lines = path.read_text().splitlines() if path.exists() else []
     calls = [json.loads(line) for line in lines]
     found = [times.of(call) if "launch" in call else "" for call in calls]
@@ -203,23 +204,12 @@ def execute(
     return Execution(status, launches, tuple(problems))
 
 
-def _run(command: Sequence[str], variables: Mapping[str, str]) -> int:
+def _run(command: Sequence[str], variables: Mapping[str, str], signals: Signals) -> int:
     try:
-        process = subprocess.Popen(command, env=variables)
+        status = signals.wait_for(lambda: subprocess.Popen(command, env=variables))
     except OSError as error:
         raise AtlasError(f"{command[0]}: cannot be run ({error.strerror})") from None
-    # A Ctrl-C reaches the program too, which decides what becomes of it.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if _is_main_thread() else None
-    try:
-        status = process.wait()
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
     return 128 - status if status < 0 else status
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def op_summary(execution: Execution) -> str:

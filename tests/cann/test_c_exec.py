@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -69,6 +70,25 @@ def test_every_launch_is_a_line_of_the_log_and_its_kernels_rows_of_the_summary(
     starts = [float(row["Task Start Time(us)"]) for row in rows]
     assert starts == sorted(starts)
     assert "3 x" in table(done, soc)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(("trap", "status"), [("", None), ("trap 'exit 5' TERM HUP; ", 5)])
+def test_a_signal_ends_the_client_first_and_leaves_nothing_behind(
+    root: Path, tmp_path: Path, number: signal.Signals, trap: str, status: int | None
+) -> None:
+    client_line = ["--", "sh", "-c", trap + "echo $$; while :; do sleep 0.05; done"]
+    line = [sys.executable, "-m", "emulator.cli", "exec", "--root", str(root), "--quiet"]
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*line, *client_line], stdout=subprocess.PIPE, text=True, env=variables) as process:
+        assert process.stdout is not None
+        client = int(process.stdout.readline())
+        assert list(tmp_path.iterdir())
+        process.send_signal(number)
+        assert process.wait(timeout=60) == (128 + number if status is None else status)
+    with pytest.raises(ProcessLookupError):
+        os.kill(client, 0)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_client_has_the_variables_that_set_env_sets(root: Path) -> None:

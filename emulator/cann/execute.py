@@ -24,6 +24,7 @@ from emulator.cann import clocks, devicetime
 from emulator.cann.signals import Signals, handled
 from emulator.cann.variables import settings
 from emulator.states import check_l2
+from emulator.wording import counted
 from kernel.compile import cache_dir
 from socs.errors import AtlasError
 from socs.spec import Soc
@@ -283,7 +284,7 @@ def table(execution: Execution, soc: Soc) -> str:
             " ".join(dict.fromkeys(tensor["dtype"] for tensor in named.values())),
         )
         groups.setdefault(key, []).append(launch)
-    lines = [f"atlas-emu: {len(execution.launches)} launches on {soc.name}"]
+    lines = [f"atlas-emu: {counted(len(execution.launches), 'launch')} on {soc.name}"]
     for (operator, steps, shapes, dtype), found in groups.items():
         one = f"{found[0].time_us:.2f} us" if found[0].time is not None else "unknown"
         total = sum(launch.time_us for launch in found)

@@ -14,14 +14,16 @@ from emulator.report.soc import human
 from emulator.report.validation import legend, summary_table, trace_table
 from emulator.validation.calibrate import Calibration, Side
 from emulator.validation.fit import Number
+from emulator.wording import counted
 
 
 def calibration_report(of: Calibration, source: str) -> Group:
     """Everything about a calibration, for a terminal of 80 columns."""
     kinds = ", ".join(of.kernels)
+    basis = f"{counted(of.rows, 'row')} of {counted(of.calls, 'call')}"
     parts: list[RenderableType] = [
         Text(f"{of.soc.name} fitted to {source}", style="bold"),
-        Text(f"{of.rows:,} rows of {of.calls:,} calls ({kinds}); least squares on the logarithm of time"),
+        Text(f"{basis} ({kinds}); least squares on the logarithm of time"),
         Text(),
         Whole(_numbers(of.fit.numbers)),
         Text(),

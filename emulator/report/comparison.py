@@ -15,6 +15,7 @@ from rich.text import Text
 from emulator.comparison.bits import Difference
 from emulator.comparison.compare import Compared, Outcome
 from emulator.report.console import Whole
+from emulator.wording import counted
 from socs.spec import Soc
 
 
@@ -168,5 +169,6 @@ def _warnings(found: Sequence[Compared]) -> Iterable[RenderableType]:
 def _verdict(found: Sequence[Compared]) -> Text:
     wrong = sum(not one.equal for one in found)
     if not wrong:
-        return Text(f"bits: equal in all {len(found):,} cases", style="green")
-    return Text(f"bits: not equal in {wrong:,} of {len(found):,} cases", style="red")
+        every = "all " if len(found) > 1 else ""
+        return Text(f"bits: equal in {every}{counted(len(found), 'case')}", style="green")
+    return Text(f"bits: not equal in {wrong:,} of {counted(len(found), 'case')}", style="red")

@@ -13,6 +13,7 @@ from rich.text import Text
 from emulator.device.timeline import REASON_TEXT, PipeRow, Reason
 from emulator.report.console import Whole
 from emulator.result import Result
+from emulator.wording import counted
 from kernel.tiling import Tiling
 from socs.isa import Pipe
 
@@ -110,10 +111,9 @@ def _tiling(tiling: Tiling, result: Result) -> str:
     if tiling.last_block_length != tiling.block_length:
         last = f", the last one {tiling.last_block_length:,}"
     by = ", chosen by the user" if tiling.chosen_by == "user" else ""
-    count = tiling.tiles_per_block
     return (
         f"block_dim {result.block_dim}: blocks of {tiling.block_length:,}{last} elements; "
-        f"{count:,} {'tile' if count == 1 else 'tiles'} of {tiling.tile_length:,}, "
+        f"{counted(tiling.tiles_per_block, 'tile')} of {tiling.tile_length:,}, "
         f"buffer_num {tiling.buffer_num}{by}"
     )
 
@@ -190,9 +190,8 @@ def _trust(result: Result) -> Iterable[RenderableType]:
     if result.bounds is not None:
         if result.assumed:
             keys = ", ".join(entry.key for entry in result.assumed)
-            count = len(result.assumed)
-            noun = "number" if count == 1 else "numbers"
-            yield Text(f"assumed: {count} {noun} that nobody has published: {keys}", style="yellow")
+            count = counted(len(result.assumed), "number")
+            yield Text(f"assumed: {count} that nobody has published: {keys}", style="yellow")
         else:
             yield Text("assumed: nothing; every number used has a source")
         style = "" if result.accuracy.validated else "yellow"

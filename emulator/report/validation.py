@@ -15,6 +15,7 @@ from emulator.validation.compare import STATE_NAMES, Comparison, Skipped
 from emulator.validation.naive import TEXT
 from emulator.validation.statistics import Summary
 from emulator.validation.summaries import SCOPE, TRACE_SCOPE, Band, Summaries
+from emulator.wording import counted
 
 WORST = 5
 """Rows that are shown one by one."""
@@ -35,7 +36,7 @@ def validation_report(of: Comparison, found: Summaries, source: str) -> Group:
     """Everything about a comparison, for a terminal of 80 columns."""
     parts: list[RenderableType] = [
         Text(source, style="bold"),
-        Text(f"{_rows(of.of.rows)}, {len(of.ids):,} predicted, {of.skipped.total:,} not"),
+        Text(f"{counted(of.of.rows, 'row')}, {len(of.ids):,} predicted, {of.skipped.total:,} not"),
         Text(),
         _legend(_LEGEND),
     ]
@@ -60,7 +61,7 @@ def validation_report(of: Comparison, found: Summaries, source: str) -> Group:
 
 def skipped(of: Skipped) -> Iterable[RenderableType]:
     """The rows that were left out, by reason."""
-    yield Text(f"not predicted: {_rows(of.total)}", style="bold")
+    yield Text(f"not predicted: {counted(of.total, 'row')}", style="bold")
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
@@ -154,10 +155,6 @@ def _cells(one: Summary) -> tuple[str, ...]:
         _share(one.bound_violations),
         _percent(one.naive_median_abs_error),
     )
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} {'row' if count == 1 else 'rows'}"
 
 
 def _percent(value: float | None) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from emulator.validation.cells import Shape, Unusable, dtypes, shapes, whole
 from emulator.validation.columns import RawRow
+from emulator.wording import counted
 from kernel import operators
 from kernel.operators import Operator, Request
 from kernel.plan import Plan
@@ -93,7 +94,7 @@ def case_of(row: RawRow, soc: str) -> Case:
         out = shapes(row.out_shapes, len(made), "output") if row.out_shapes.strip() and made else dims[:1]
         dims, kinds = out[:1], (made or kinds)[:1]
     if not operator.variadic and len(dims) != len(operator.inputs):
-        raise Unusable(f"{operator.name} takes {_inputs(len(operator.inputs))}, not {len(dims)}")
+        raise Unusable(f"{operator.name} takes {counted(len(operator.inputs), 'input')}, not {len(dims)}")
     if any(0 in shape for shape in dims):
         raise Unusable("a tensor is empty: nothing is launched")
     if operator.casts and not made:
@@ -201,10 +202,6 @@ def _itemsize(dtype: str) -> int:
         return 1
     digits = re.search(r"\d+", dtype)
     return int(digits.group()) // 8 if digits else 0
-
-
-def _inputs(count: int) -> str:
-    return f"{count} input" if count == 1 else f"{count} inputs"
 
 
 def _short(text: str) -> str:

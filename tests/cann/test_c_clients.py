@@ -122,7 +122,7 @@ def test_damage_leaks_and_stale_pointers_are_told_while_debugging(build: Built, 
     assert re.search(r"aclrtFree: the bytes behind the 100 bytes at 0x\w+ \(allocation 1\)", done.stderr)
     assert re.search(r"24 bytes of device memory at 0x\w+ \(allocation 2\) were not freed", done.stderr)
     assert "is device memory that was freed" in done.stderr
-    assert "not given back: 24 bytes in 1 allocations of device memory\n" in done.stderr
+    assert "not given back: 24 bytes in 1 allocation of device memory\n" in done.stderr
     assert "kind 1, but dst" in done.stderr
     quiet = run(build("damage.c"))
     assert quiet.stderr == ""

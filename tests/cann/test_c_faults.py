@@ -71,12 +71,12 @@ def test_the_call_that_fails_is_the_one_named(client: Ran, call: int) -> None:
     ("function", "left"),
     [
         ("aclrtFree", r"\d+ bytes in 5 allocations of device memory"),
-        ("aclrtFreeHost", "16 bytes in 1 allocations of aclrtMallocHost"),
+        ("aclrtFreeHost", "16 bytes in 1 allocation of aclrtMallocHost"),
         ("aclrtDestroyStream", "2 streams"),
         ("aclrtDestroyEvent", "2 events"),
         ("aclDestroyTensor", "4 tensors"),
-        ("aclDestroyScalar", "1 scalars"),
-        ("aclDestroyAclOpExecutor", "1 executors"),
+        ("aclDestroyScalar", "1 scalar"),
+        ("aclDestroyAclOpExecutor", "1 executor"),
     ],
 )
 def test_what_is_not_given_back_is_told_at_the_end(client: Ran, function: str, left: str) -> None:

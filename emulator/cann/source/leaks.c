@@ -8,8 +8,8 @@ static const struct {
     atlas_handle_kind kind;
     const char *name;
 } KINDS[] = {
-    {HANDLE_EVENT, "events"},   {HANDLE_TENSOR, "tensors"}, {HANDLE_SCALAR, "scalars"},
-    {HANDLE_ARRAY, "arrays"},   {HANDLE_LIST, "lists"},     {HANDLE_EXECUTOR, "executors"},
+    {HANDLE_EVENT, "event"}, {HANDLE_TENSOR, "tensor"}, {HANDLE_SCALAR, "scalar"},
+    {HANDLE_ARRAY, "array"}, {HANDLE_LIST, "list"},     {HANDLE_EXECUTOR, "executor"},
 };
 
 typedef struct {
@@ -29,23 +29,29 @@ __attribute__((format(printf, 2, 3))) static void add(line *l, const char *forma
     l->used += length >= 0 && (size_t)length < left ? (size_t)length : 0;
 }
 
+static void add_count(line *l, size_t count, const char *noun)
+{
+    if (count > 0)
+        add(l, "%zu %s%s", count, noun, count == 1 ? "" : "s");
+}
+
+static void add_memory(line *l, bool pinned, const char *whose)
+{
+    size_t count, bytes;
+    emu_memory_live(pinned, &count, &bytes);
+    if (count > 0)
+        add(l, "%zu byte%s in %zu allocation%s of %s", bytes, bytes == 1 ? "" : "s", count, count == 1 ? "" : "s", whose);
+}
+
 bool emu_leaks(char *text, size_t size)
 {
     line l = {text, size, 0};
     text[0] = '\0';
-    size_t count, bytes;
-    emu_memory_live(false, &count, &bytes);
-    if (count > 0)
-        add(&l, "%zu bytes in %zu allocations of device memory", bytes, count);
-    emu_memory_live(true, &count, &bytes);
-    if (count > 0)
-        add(&l, "%zu bytes in %zu allocations of aclrtMallocHost", bytes, count);
-    if ((count = emu_streams_live()) > 0)
-        add(&l, "%zu streams", count);
-    if ((count = emu_contexts_live()) > 0)
-        add(&l, "%zu contexts", count);
+    add_memory(&l, false, "device memory");
+    add_memory(&l, true, "aclrtMallocHost");
+    add_count(&l, emu_streams_live(), "stream");
+    add_count(&l, emu_contexts_live(), "context");
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++)
-        if ((count = atlas_handle_count(KINDS[i].kind)) > 0)
-            add(&l, "%zu %s", count, KINDS[i].name);
+        add_count(&l, atlas_handle_count(KINDS[i].kind), KINDS[i].name);
     return l.used > 0;
 }

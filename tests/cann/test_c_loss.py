@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 
 from kernel.reduce_sum import TILE
@@ -53,3 +56,24 @@ def test_sums_are_taken_in_the_stated_order_and_fills_and_refusals_are_right(bui
         "161002",
         "161001",
     ]
+
+
+def test_of_no_elements_the_mean_is_a_nan_the_sum_0_and_without_a_reduction_nothing_is_written(
+    root: Path, build: Built, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.jsonl"
+    line = [sys.executable, "-m", "emulator.cli", "exec", "--root", str(root), "--quiet", "--log", str(log)]
+    done = subprocess.run(
+        [*line, "--", str(build("loss_empty.c"))], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    before, seen = np.uint32(0x11111111), iter(done.stdout.split())
+    for _ in ("inf_nan", "saturation"):
+        for dtype in (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)):
+            found = [np.array([int(next(seen), 16)], np.uint32).view(dtype) for _ in range(3)]
+            assert found[0].view(np.uint32)[0] == before
+            assert np.isnan(found[1][0])
+            assert found[2][0] == 0
+            kept = before.reshape(1).view(dtype)[1:]
+            assert all(np.array_equal(given[1:], kept) for given in found), "bytes behind out"
+    assert [json.loads(line)["steps"] for line in log.read_text().splitlines()] == [["Fill"]] * 12

@@ -1,7 +1,8 @@
 /* aclnnMseLoss: the squared differences, or their sum or mean.
 
    Of the real operator's range this takes inputs and an output of one dtype and, for the inputs, of one shape; the
-   rest is refused. Sums: see kernel.reduce_sum. */
+   rest is refused. Sums: see kernel.reduce_sum. Of no elements, as op_host of the vendor's operator has it: nothing
+   is done without a reduction, the mean is a NaN and the sum 0, by a fill. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,18 @@ typedef struct {
     bool saturates;
 } loss_launch;
 
+/* Of no elements. The host makes the number, so that no overflow mode changes the NaN. */
+static const char *filler(const loss_executor *e)
+{
+    static const uint32_t single = 0x7fc00000, zero = 0;
+    static const uint16_t half = 0x7e00, brain = 0x7fc0;
+    if (e->reduction != 1)
+        return (const char *)&zero;
+    return e->type == TYPE_FLOAT32   ? (const char *)&single
+           : e->type == TYPE_FLOAT16 ? (const char *)&half
+                                     : (const char *)&brain;
+}
+
 static const char *compute(atlas_floats *f, const loss_executor *e)
 {
     const char *given[2];
@@ -55,14 +68,14 @@ static int run(atlas_task *task, char *text)
 {
     loss_launch *l = (loss_launch *)task;
     const loss_executor *e = &l->call;
-    int width = atlas_type_width(e->type), status = 0;
+    int width = atlas_type_width(e->type), first = e->count == 0 ? 2 : 0, status = 0;
     atlas_block *blocks[3] = {NULL};
     atlas_floats floats = {.numerics = &atlas_numerics_table[l->chip->numerics], .saturates = l->saturates};
-    for (int t = 0; t < 3 && status == 0; t++)
+    for (int t = first; t < 3 && status == 0; t++)
         status = atlas_hold(&e->base.views[t], width, "aclnnMseLoss", NAMES[t], l->chip, &blocks[t], text);
     if (status == 0) {
         const atlas_view *out = &e->base.views[2];
-        const char *result = compute(&floats, e);
+        const char *result = e->count == 0 ? filler(e) : compute(&floats, e);
         if (result != NULL) {
             atlas_copy_view(out, out->view, out->rank, width, (char *)(uintptr_t)result, false);
         } else {
@@ -95,7 +108,10 @@ static int start(const aclOpExecutor *executor, aclrtStream stream, bool saturat
     atlas_steps steps = {.named = 0};
     const atlas_view *v = l->call.base.views;
     const atlas_operand inputs[] = {{v[0].dtype, v[0].rank, v[0].view, NULL}, {v[1].dtype, v[1].rank, v[1].view, NULL}};
-    atlas_step(&steps, "MseLoss", NULL, v[2].dtype, inputs, 2);
+    if (l->call.count == 0)
+        atlas_step(&steps, "Fill", "fill", v[2].dtype, &(atlas_operand){v[2].dtype, v[2].rank, v[2].view, NULL}, 1);
+    else
+        atlas_step(&steps, "MseLoss", NULL, v[2].dtype, inputs, 2);
     return atlas_launch_small(&l->task, executor, 3, NAMES, &steps, stream);
 }
 
@@ -122,13 +138,9 @@ static int check(const atlas_chip *chip, const aclTensor *const *t, int64_t redu
     if (!same || !fits || t[0]->dtype != t[1]->dtype || t[0]->dtype != t[2]->dtype)
         return atlas_nn_fail(ACLNN_ERR_INNER_NULLPTR, TEXT_BUILD,
                              "of aclnnMseLoss only inputs of one shape and tensors of one dtype are emulated");
-    for (int i = 0; i < 3; i++)
-        for (uint64_t k = 0; k < t[i]->rank; k++)
-            if (t[i]->view[k] <= 0)
-                return atlas_nn_fail(ACLNN_ERR_INNER_NULLPTR, TEXT_BUILD, "empty tensors of aclnnMseLoss are not emulated");
     int status = 0;
     for (int i = 0; i < 3 && status == 0; i++)
-        if ((status = atlas_check_size(NAMES[i], t[i])) == 0)
+        if (!atlas_is_empty(t[i]) && (status = atlas_check_size(NAMES[i], t[i])) == 0)
             status = atlas_check_strides(NAMES[i], t[i]);
     return status;
 }
@@ -155,6 +167,7 @@ aclnnStatus aclnnMseLossGetWorkspaceSize(const aclTensor *self, const aclTensor 
     for (int i = 0; i < 3; i++)
         atlas_keep(&e->base.views[i], t[i]);
     e->count = atlas_elements(e->base.views[0].view, e->base.views[0].rank);
+    e->base.empty = e->count == 0 && reduction == 0;
     return atlas_phase_1_done(0, &e->base, workspaceSize, executor);
 }
 

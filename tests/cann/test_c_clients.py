@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from c_clients import STRICT
+
+from emulator.cann import toolchain
 
 Built = Callable[..., Path]
 Ran = Callable[..., subprocess.CompletedProcess[str]]
@@ -41,6 +44,15 @@ def test_every_link_line_in_use_gives_the_gradient_of_the_first_program(
 def test_headers_are_c_as_well(build: Built, run: Ran) -> None:
     done = run(build("mean.c", flags=("-pedantic",)))
     assert (done.returncode, done.stdout) == (0, "0: -0 0 4 12\n1: -0 0 1 3\n2: -0 0 4 12\n")
+
+
+def test_every_header_alone_is_iso_c(root: Path) -> None:
+    headers = sorted((root / "include").rglob("*.h"))
+    assert headers
+    compiler = [toolchain.find()[0], "-std=c11", "-pedantic", *STRICT, f"-I{root}/include", "-fsyntax-only"]
+    for header in headers:
+        done = subprocess.run([*compiler, "-x", "c", header], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), header
 
 
 def test_the_old_abi_flag_and_the_other_include_folders_change_nothing(

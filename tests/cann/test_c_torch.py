@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,29 @@ try:
 except RuntimeError as error:
     print("is not emulated" in str(error))
 """
+LACKING = """
+import torch, torch_npu
+
+a = torch.ones(3, 5).npu()
+calls = {
+    "IsFinite": lambda: str(a),
+    "Equal": lambda: a == a,
+    "TensorEqual": lambda: torch.equal(a, a),
+    "ReduceMean": lambda: a.mean(),
+    "Neg": lambda: -a,
+    "Square": lambda: a**2,
+    "RealDiv": lambda: a / 2,
+    "StatelessRandomNormalV2": lambda: torch.randn(3, device="npu"),
+    "StatelessRandomUniformV2": lambda: torch.rand(3, device="npu"),
+    "MatMul": lambda: torch.nn.Linear(5, 1).npu()(a),
+}
+for name, call in calls.items():
+    try:
+        call()
+        print(name, "silent")
+    except RuntimeError as error:
+        print(name, f" {name}," in str(error))
+"""
 Array = NDArray[Any]
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -125,14 +149,39 @@ def _check_operators(found: dict[str, Array], dtype: np.dtype[Any], oracle: Orac
         assert np.array_equal(value.astype(np.float32), found[name]), (name, dtype)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("soc", ["Ascend910B2", "Ascend910B3"])
-def test_torch_npu_trains_with_the_bits_of_the_emulator(root: Path, tmp_path: Path, soc: str) -> None:
+def _python_or_skip() -> str:
     python = os.environ.get("ATLAS_EMU_TEST_TORCH")
     if python is None:
         if importlib.util.find_spec("torch_npu") is None:
             pytest.skip("no torch_npu here, and ATLAS_EMU_TEST_TORCH names no Python that has it")
         python = sys.executable
+    return python
+
+
+@pytest.mark.slow
+def test_everyday_calls_that_are_not_emulated_raise_the_operator_that_the_page_names(root: Path) -> None:
+    line = [sys.executable, "-m", "emulator.cli", "exec", "--root", str(root), "--quiet", "--"]
+    done = subprocess.run(
+        [*line, _python_or_skip(), "-c", LACKING],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "TASK_QUEUE_ENABLE": "0"},
+    )
+    assert done.returncode == 0, done.stderr
+    page = (Path(__file__).parents[2] / "docs" / "cann.md").read_text()
+    told = [text.split() for text in done.stdout.splitlines()]
+    assert len(told) == 10
+    for name, raised in told:
+        assert raised == "True", name
+        assert re.search(rf"\b{name}\b", page), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("soc", ["Ascend910B2", "Ascend910B3"])
+def test_torch_npu_trains_with_the_bits_of_the_emulator(root: Path, tmp_path: Path, soc: str) -> None:
+    python = _python_or_skip()
     path = tmp_path / "found.npz"
     line = [sys.executable, "-m", "emulator.cli", "exec", "--soc", soc, "--root", str(root), "--quiet", "--"]
     done = subprocess.run(

@@ -21,10 +21,10 @@ SETTING_UP = ("aclInit", "aclrtGetDeviceCount", "aclrtSetDevice", "aclrtGetSocNa
 """Without these there is no card, which is no status of an operator: an exception whatever the way."""
 
 GIVING_BACK = {
-    "aclrtFree": r"\d+ bytes in {} allocations of device memory",
-    "aclDestroyTensor": "{} tensors",
-    "aclrtDestroyEvent": "{} events",
-    "aclDestroyAclOpExecutor": "{} executors",
+    "aclrtFree": r"\d+ bytes in {count} allocation{s} of device memory",
+    "aclDestroyTensor": "{count} tensor{s}",
+    "aclrtDestroyEvent": "{count} event{s}",
+    "aclDestroyAclOpExecutor": "{count} executor{s}",
     "aclrtDestroyStream": "",
     "aclrtResetDevice": "",
     "aclFinalize": "",
@@ -116,7 +116,8 @@ def test_what_cannot_be_given_back_is_said_and_the_rest_is_given_back(
     failed = [one for one in found if one["call"] is not None and set(one) - {"function", "call", "left"}]
     assert [one for one in failed if not named(one, 507899)] == []
     for count, one in enumerate(failed, start=1):
-        assert re.fullmatch(GIVING_BACK[function].format(count), one["left"]), one
+        told = GIVING_BACK[function].format(count=count, s="" if count == 1 else "s")
+        assert re.fullmatch(told, one["left"]), one
     *_, each = found
     if failed:
         assert named(each, 507899)

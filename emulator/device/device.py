@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import simpy
 
+from emulator.device.collection import no_collection
 from emulator.device.conditions import Conditions
 from emulator.device.core import Core
 from emulator.device.server import SharedMemory
@@ -16,18 +13,6 @@ from emulator.device.timeline import CoreTimeline, Reason, Timeline
 from kernel.program import Launch
 from socs.errors import AtlasError
 from socs.spec import Soc
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """A run makes millions of small objects and no cycles of them: looking for some takes a seventh of it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Device:
@@ -54,7 +39,7 @@ class Device:
         """Simulate to the end. ``AtlasError`` names cycle, pipe and flag of a deadlock."""
         for core in self.cores:
             core.start()
-        with _no_collection():
+        with no_collection():
             self.env.run()
         self._check()
         timeline = self.timeline

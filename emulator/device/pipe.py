@@ -271,12 +271,6 @@ class TransferPipe(PipeUnit):
         self.spend(free - start - waited, self.executing, step.label, tile)
         self.spend(waited, self._sharing, step.label, tile)
 
-    def arrive(self) -> None:
-        """Something has come into the queue."""
-        if self.arrival is not None:
-            self.arrival.succeed()
-            self.arrival = None
-
     def raise_flag(self, step: Step) -> None:
         assert step.event is not None
         cycle = max(self.clock, self._retire) + step.cycles

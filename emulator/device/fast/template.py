@@ -9,10 +9,8 @@ that fulfils those of no template another one is made, where that pays.
 
 from __future__ import annotations
 
-import gc
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from threading import Lock
 from typing import Any, cast
@@ -20,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from emulator.device.bound import Moved, moved_by
+from emulator.device.collection import no_collection
 from emulator.device.costs import Costs
 from emulator.device.fast.chip import TracedSoc, numbers_of
 from emulator.device.fast.run import (
@@ -141,7 +140,7 @@ class Templates:
                 return template, share
         if worth is not None and (not worth or kind.groups < REPAID_BY * (len(known) + 1)):
             return None, None
-        with _without_collection():
+        with no_collection():
             template = Template(sketch, group, numbers, soc)
         fits, share = template.share(numbers, soc)
         assert fits, "a group fulfils the conditions that it has set"
@@ -225,19 +224,6 @@ class Template:
         self._plain = array([0 if isinstance(number, Traced) else number for number in flat])
         (self.flags,) = flags_of(lowered)
         return [*moved_by(lowered), lowered.groups[0].count, *outputs]
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Numba brings a million objects; to look through them for cycles takes longer than to make a template,
-    which makes many objects and no cycle."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _joined(sketch: Sketch, found: Sequence[tuple[Template, _Share]]) -> Table:

@@ -6,7 +6,6 @@ entry-point group ``atlas_emulator.backends`` (a callable without arguments that
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,13 +13,13 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from emulator.defaults import default_backend
 from emulator.result import Result
 from kernel.plan import Plan
 from socs.errors import AtlasError
 from socs.spec import OverflowMode, Soc
 
 ENTRY_POINTS = "atlas_emulator.backends"
-VARIABLE = "ATLAS_EMU_BACKEND"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def find(name: str | Backend | None) -> tuple[str, Backend]:
         if not callable(getattr(name, "run", None)):
             raise AtlasError(f"backend = {name!r}: must be a name, or an object that runs calls")
         return type(name).__name__, name
-    name = name or os.environ.get(VARIABLE) or "emulated"
+    name = name or default_backend()
     if name in _BUILT_IN:
         return name, _BUILT_IN[name]()
     installed = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}

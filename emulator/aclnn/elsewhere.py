@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from emulator.aclnn.stream import Stream
 from emulator.aclnn.tensor import AclTensor
+from emulator.defaults import EMULATED, default_backend
 from socs.errors import AtlasError
 from socs.spec import Soc
 
 if TYPE_CHECKING:
     from emulator.backend import Backend
-
-EMULATED = "emulated"
-VARIABLE = "ATLAS_EMU_BACKEND"
 
 
 class RemoteExecutor:
@@ -61,7 +58,7 @@ def chosen(backend: str | Backend | None) -> TwoPhase | None:
     Raises ``AtlasError`` for an unknown one, and for one that has no two-phase calls.
     """
     if backend is None:
-        backend = os.environ.get(VARIABLE) or EMULATED
+        backend = default_backend()
     if backend == EMULATED:
         return None
     from emulator import backend as backends

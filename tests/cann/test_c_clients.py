@@ -69,6 +69,14 @@ def test_threads_with_streams_of_their_own_get_their_own_bits(build: Built, run:
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
+def test_a_stream_does_what_comes_to_it_while_another_thread_runs_its_tasks(
+    build: Built, run: Ran, debug: str
+) -> None:
+    done = run(build("late.c"), "50", ATLAS_EMU_DEBUG=debug)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "50 rounds\n", "")
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
 def test_allocations_of_any_size_are_aligned_fresh_and_apart(build: Built, run: Ran, debug: str) -> None:
     done = run(build("memory.c"), "1500", ATLAS_EMU_DEBUG=debug)
     assert (done.returncode, done.stdout, done.stderr) == (0, "4 threads x 1500 rounds: right\n", "")

@@ -30,6 +30,7 @@ PROGRAMS = {
     "early_free.c": (),
     "stale.c": (),
     "streams.c": (),
+    "late.c": ("2",),
     "memory.c": ("100",),
 }
 

@@ -135,6 +135,9 @@ static void step(emu_stream *s)
     s->running = false;
     s->completed++;
     pthread_cond_broadcast(&s->progress);
+    /* The thread may have been called while another one ran this task. */
+    if (s->first != NULL || s->closing)
+        pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
     task->release(task);
     pthread_mutex_lock(&s->lock);
@@ -152,7 +155,7 @@ static void *work(void *argument)
     for (;;) {
         if (may_run(s))
             step(s);
-        else if (s->closing && s->first == NULL)
+        else if (s->closing && s->first == NULL && !s->running)
             break;
         else
             pthread_cond_wait(&s->work, &s->lock);
@@ -261,9 +264,11 @@ void emu_stream_close(emu_stream *s, bool force)
     s->forced = force;
     bool has_thread = s->has_thread;
     pthread_cond_broadcast(&s->work);
-    while (!has_thread && s->first != NULL)
+    while (!has_thread && (s->first != NULL || s->running))
         if (may_run(s))
             step(s);
+        else
+            pthread_cond_wait(&s->progress, &s->lock);
     pthread_mutex_unlock(&s->lock);
     if (has_thread)
         pthread_join(s->thread, NULL);

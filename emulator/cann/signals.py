@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -27,9 +30,10 @@ class Signals:
             process = self._process = start()
             for number in self._early:
                 process.send_signal(number)
-            return process.wait()
+            return _ended(process)
         finally:
             self._process, self._starting = None, False
+            self._early.clear()
 
     def forward(self, number: int, _: FrameType | None) -> None:
         if self._process is not None:
@@ -43,6 +47,52 @@ class Signals:
         # The terminal sends a Ctrl-C to the client too.
         if not self._starting:
             signal.default_int_handler(number, frame)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """``process.wait()`` during which every signal is handled at once.
+
+    One that arrives between Python's last look at them and ``waitpid`` does not interrupt that: its handler
+    would wait for the end of the very process to which it is to pass the signal on.
+    """
+    try:
+        ended = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # an older kernel, or the process has been waited for
+        return _polled(process)
+    try:
+        with _wakeup() as woken:
+            poll = select.poll()
+            poll.register(ended, select.POLLIN)
+            poll.register(woken, select.POLLIN)
+            while process.poll() is None:
+                if any(descriptor == woken.fileno() for descriptor, _ in poll.poll()):
+                    woken.recv(4096)
+    finally:
+        os.close(ended)
+    return process.wait()
+
+
+def _polled(process: subprocess.Popen[bytes]) -> int:
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(0.1)
+
+
+@contextlib.contextmanager
+def _wakeup() -> Iterator[socket.socket]:
+    """A socket with a byte for each signal. Outside the main thread, where none is handled, always empty."""
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        for end in (reader, writer):
+            end.setblocking(False)
+        if threading.current_thread() is not threading.main_thread():
+            yield reader
+            return
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        try:
+            yield reader
+        finally:
+            signal.set_wakeup_fd(before)
 
 
 @contextlib.contextmanager

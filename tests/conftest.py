@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,3 +39,20 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["ATLAS_EMU_CACHE"]
     else:
         os.environ["ATLAS_EMU_CACHE"] = before
+
+
+@pytest.fixture
+def signals_by_default() -> Iterator[None]:
+    """Programs start with the signals of a terminal, also where the tests run under nohup."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    # A handler of ours becomes the default in a program that is started; what is ignored stays so.
+    before = {
+        number: signal.signal(number, signal.SIG_DFL)
+        for number in numbers
+        if signal.getsignal(number) is signal.SIG_IGN
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

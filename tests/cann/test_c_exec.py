@@ -72,6 +72,7 @@ def test_every_launch_is_a_line_of_the_log_and_its_kernels_rows_of_the_summary(
     assert "3 x" in table(done, soc)
 
 
+@pytest.mark.usefixtures("signals_by_default")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(("trap", "status"), [("", None), ("trap 'exit 5' TERM HUP; ", 5)])
 def test_a_signal_ends_the_client_first_and_leaves_nothing_behind(
@@ -85,7 +86,10 @@ def test_a_signal_ends_the_client_first_and_leaves_nothing_behind(
         client = int(process.stdout.readline())
         assert list(tmp_path.iterdir())
         process.send_signal(number)
-        assert process.wait(timeout=60) == (128 + number if status is None else status)
+        try:
+            assert process.wait(timeout=60) == (128 + number if status is None else status)
+        finally:
+            process.kill()
     with pytest.raises(ProcessLookupError):
         os.kill(client, 0)
     assert not list(tmp_path.iterdir())

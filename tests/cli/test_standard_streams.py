@@ -111,6 +111,7 @@ def test_dev_null_takes_everything(process: Process) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.usefixtures("signals_by_default")
 def test_ctrl_c_ends_the_command_silently_with_130_and_no_file(program: str, tmp_path: Path) -> None:
     code = (
         "import sys, time, emulator.api as api\n"

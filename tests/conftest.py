@@ -33,7 +33,11 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiled kernels go to a folder of the test run, never to the user's cache."""
     before = os.environ.get("ATLAS_EMU_CACHE")
-    os.environ["ATLAS_EMU_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    base = tmp_path_factory.getbasetemp()
+    # One for all workers of pytest-xdist, whose folders lie side by side: each kernel is compiled once.
+    cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+    cache.mkdir(exist_ok=True)
+    os.environ["ATLAS_EMU_CACHE"] = str(cache)
     yield
     if before is None:
         del os.environ["ATLAS_EMU_CACHE"]

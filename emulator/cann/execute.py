@@ -32,6 +32,9 @@ from socs.spec import Soc
 ANY_STORAGE = 1 << 60
 """Elements of a storage of which the log does not tell the size."""
 
+SOCKET_PATH = 107
+"""Bytes that the path of a socket may have (unix(7))."""
+
 _TYPES = {"float32": "FLOAT", "float16": "FLOAT16", "bfloat16": "DT_BF16"}
 
 _COLUMNS = (
@@ -120,10 +123,25 @@ class Times:
 
 
 @contextlib.contextmanager
-def predictor(times: Times, path: Path) -> Iterator[None]:
+def _socket_path(folder: str) -> Iterator[str]:
+    """Of a socket in ``folder``, or in one of ``/tmp`` where that path would be too long for it."""
+    path = f"{folder}/predictor"
+    if len(os.fsencode(path)) <= SOCKET_PATH:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="atlas-emu-", dir="/tmp") as short:
+        yield f"{short}/predictor"
+
+
+@contextlib.contextmanager
+def predictor(times: Times, path: str) -> Iterator[None]:
     """Answer the C library: for each line with a call, a line with its microseconds (0 where unknown)."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(str(path))
+    try:
+        listener.bind(path)
+    except OSError as error:
+        listener.close()
+        raise AtlasError(f"{path}: no socket can be made there ({error.strerror or error})") from None
     listener.listen()
 
     def serve(connection: socket.socket) -> None:
@@ -189,8 +207,8 @@ def execute(
         if log is not None:
             path.unlink(missing_ok=True)
         variables = environment(root, soc)
-        variables |= {"ATLAS_EMU_LOG": str(path), "ATLAS_EMU_PREDICTOR": f"{temporary}/predictor"}
-        with predictor(times, Path(temporary) / "predictor"):
+        with _socket_path(temporary) as asked, predictor(times, asked):
+            variables |= {"ATLAS_EMU_LOG": str(path), "ATLAS_EMU_PREDICTOR": asked}
             status = _run(command, variables, signals)
         lines = path.read_text().splitlines() if path.exists() else []
     calls = [json.loads(line) for line in lines]

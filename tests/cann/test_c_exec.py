@@ -95,6 +95,19 @@ def test_a_signal_ends_the_client_first_and_leaves_nothing_behind(
     assert not list(tmp_path.iterdir())
 
 
+def test_times_are_predicted_where_the_folder_for_temporary_files_has_a_long_name(
+    root: Path, build: Built, tmp_path: Path
+) -> None:
+    folder = tmp_path / ("d" * 100)
+    folder.mkdir()
+    line = [sys.executable, "-m", "emulator.cli", "exec", "--root", str(root), "--", str(build("mean.c"))]
+    variables = {**os.environ, "TMPDIR": str(folder)}
+    done = subprocess.run(line, capture_output=True, text=True, check=False, env=variables)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"predicted device time: [1-9]", done.stderr), done.stderr
+    assert list(folder.iterdir()) == []
+
+
 def test_a_client_has_the_variables_that_set_env_sets(root: Path) -> None:
     def told(*line: str) -> dict[str, str]:
         done = subprocess.run(line, capture_output=True, text=True, check=True)

@@ -16,6 +16,9 @@ from emulator.aclnn import AclTensor
 
 Array = NDArray[Any]
 
+Uploaded = dict[int, tuple[ctypes.c_void_p, Array]]
+"""Storages on the device by their place on the host: the address there, and the bytes here."""
+
 _INT64S = ctypes.POINTER(ctypes.c_int64)
 
 
@@ -61,23 +64,9 @@ class Library:
         All memory goes to the device and comes back, so that shared storage stays shared. ``saturate``: the
         stream is created in that mode.
         """
-        device: dict[int, tuple[ctypes.c_void_p, Array]] = {}
-        handles = []
-        for tensor in tensors:
-            storage = tensor.storage
-            assert storage is not None
-            raw = storage.view(np.uint8)
-            place = raw.__array_interface__["data"][0]
-            if place not in device:
-                address = ctypes.c_void_p()
-                assert self.acl.aclrtMalloc(ctypes.byref(address), max(raw.size, 1), 0) == 0
-                assert self.acl.aclrtMemcpy(address, raw.size, place, raw.size, 1) == 0
-                device[place] = (address, raw)
-            handles.append(self._tensor(tensor, device[place][0]))
-        stream = ctypes.c_void_p()
-        if saturate is not None:
-            assert self.acl.aclrtSetDeviceSatMode(0 if saturate else 1) == 0
-            assert self.acl.aclrtCreateStream(ctypes.byref(stream)) == 0
+        device: Uploaded = {}
+        handles = [self.upload(tensor, device) for tensor in tensors]
+        stream = self.stream(saturate)
         size, executor, workspace = ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_void_p()
         status = self.op.aclnnMseLossBackwardGetWorkspaceSize(
             *handles[:3], reduction, handles[3], ctypes.byref(size), ctypes.byref(executor)
@@ -88,11 +77,7 @@ class Library:
             status = self.op.aclnnMseLossBackward(workspace, size.value, executor, stream)
             status = status or self.acl.aclrtSynchronizeStream(stream)
         message = self.message() if status else None
-        for address, raw in device.values():
-            place = raw.__array_interface__["data"][0]
-            if raw.size:
-                assert self.acl.aclrtMemcpy(place, raw.size, address, raw.size, 2) == 0
-            assert self.acl.aclrtFree(address) == 0
+        self.download(device)
         for handle in handles:
             assert self.nn.aclDestroyTensor(handle) == 0
         if workspace:
@@ -100,6 +85,33 @@ class Library:
         if stream:
             assert self.acl.aclrtDestroyStream(stream) == 0
         return status, size.value, message
+
+    def upload(self, tensor: AclTensor, device: Uploaded) -> int:
+        """The handle of a tensor whose storage is on the device, once for all that share it."""
+        assert tensor.storage is not None
+        raw = tensor.storage.view(np.uint8)
+        place = raw.__array_interface__["data"][0]
+        if place not in device:
+            address = ctypes.c_void_p()
+            assert self.acl.aclrtMalloc(ctypes.byref(address), max(raw.size, 1), 0) == 0
+            assert self.acl.aclrtMemcpy(address, raw.size, place, raw.size, 1) == 0
+            device[place] = (address, raw)
+        return self._tensor(tensor, device[place][0])
+
+    def download(self, device: Uploaded) -> None:
+        """Copy all back to where it came from, and free it."""
+        for place, (address, raw) in device.items():
+            if raw.size:
+                assert self.acl.aclrtMemcpy(place, raw.size, address, raw.size, 2) == 0
+            assert self.acl.aclrtFree(address) == 0
+
+    def stream(self, saturate: bool | None) -> ctypes.c_void_p:
+        """A stream created in a mode; the default one without."""
+        stream = ctypes.c_void_p()
+        if saturate is not None:
+            assert self.acl.aclrtSetDeviceSatMode(0 if saturate else 1) == 0
+            assert self.acl.aclrtCreateStream(ctypes.byref(stream)) == 0
+        return stream
 
     def on_device(self, tensor: AclTensor) -> int:
         """The handle of a tensor whose memory was copied to the device, where it stays."""

@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from c_cases import DTYPES, wild
-from c_library import Library
+from c_library import Library, Uploaded
 from numpy.typing import NDArray
 
 import emulator
@@ -63,22 +63,14 @@ class Operators(Library):
         Arrays and ``AclTensor`` become tensors (those of one base share their memory), ``Scalar`` a scalar, a
         tuple an ``aclIntArray``, ``None`` a NULL.
         """
-        device: dict[int, tuple[ctypes.c_void_p, Array]] = {}
+        device: Uploaded = {}
         made: list[tuple[Any, int]] = []
         passed: list[Any] = []
         for argument in arguments:
             if isinstance(argument, np.ndarray):
                 argument = AclTensor.from_array(argument)
             if isinstance(argument, AclTensor):
-                assert argument.storage is not None
-                raw = argument.storage.view(np.uint8)
-                place = raw.__array_interface__["data"][0]
-                if place not in device:
-                    address = ctypes.c_void_p()
-                    assert self.acl.aclrtMalloc(ctypes.byref(address), max(raw.size, 1), 0) == 0
-                    assert self.acl.aclrtMemcpy(address, raw.size, place, raw.size, 1) == 0
-                    device[place] = (address, raw)
-                handle = self._tensor(argument, device[place][0])
+                handle = self.upload(argument, device)
                 made.append((self.nn.aclDestroyTensor, handle))
                 passed.append(ctypes.c_void_p(handle))
             elif isinstance(argument, Scalar):
@@ -98,10 +90,7 @@ class Operators(Library):
                 passed.append(ctypes.c_bool(argument))
             else:
                 passed.append(argument)
-        stream = ctypes.c_void_p()
-        if saturate is not None:
-            assert self.acl.aclrtSetDeviceSatMode(0 if saturate else 1) == 0
-            assert self.acl.aclrtCreateStream(ctypes.byref(stream)) == 0
+        stream = self.stream(saturate)
         size, executor = ctypes.c_uint64(), ctypes.c_void_p()
         phase_1, phase_2 = getattr(self.op, f"{name}GetWorkspaceSize"), getattr(self.op, name)
         status = phase_1(*passed, ctypes.byref(size), ctypes.byref(executor))
@@ -111,11 +100,7 @@ class Operators(Library):
             status = phase_2(None, 0, executor, stream)
             status = status or self.acl.aclrtSynchronizeStream(stream)
         message = self.message() if status else None
-        for address, raw in device.values():
-            place = raw.__array_interface__["data"][0]
-            if raw.size:
-                assert self.acl.aclrtMemcpy(place, raw.size, address, raw.size, 2) == 0
-            assert self.acl.aclrtFree(address) == 0
+        self.download(device)
         for destroy, handle in made:
             assert destroy(handle) == 0
         if stream:

@@ -3,11 +3,14 @@ ATLAS_EMU_TEST_FAULTY_ROOT name roots that were built before); skipped without a
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from c_clients import CLIENTS, STRICT, compiler_or_skip
@@ -68,6 +71,24 @@ def build(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
         return program
 
     return compiled
+
+
+@pytest.fixture(scope="session")
+def compared(root: Path) -> Callable[[str, str], Any]:
+    """What a script of this folder finds on a chip, printed as JSON."""
+
+    def found(script: str, soc: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, str(Path(__file__).with_name(script)), str(root), soc],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "ATLAS_EMU_SOC": soc},
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return found
 
 
 @pytest.fixture(scope="session")

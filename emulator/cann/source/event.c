@@ -224,12 +224,13 @@ aclError aclrtSynchronizeEvent(aclrtEvent event)
     emu_event *e = get(event, &status);
     if (e == NULL)
         return status;
-    emu_release_all();
+    emu_wait_begins();
     pthread_mutex_lock(&e->lock);
     uint64_t wanted = e->recorded;
     while (e->completed < wanted)
         pthread_cond_wait(&e->reached, &e->lock);
     pthread_mutex_unlock(&e->lock);
+    emu_wait_ends();
     put(e);
     return ACL_SUCCESS;
 }

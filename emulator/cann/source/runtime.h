@@ -37,6 +37,9 @@ int emu_streams_wait(emu_context *context, int32_t timeout_ms);
 void emu_streams_close(emu_context *context, bool force);
 /* Let deferred work run (ATLAS_EMU_DEBUG defers it until something waits). */
 void emu_release_all(void);
+/* Around a wait: in it nothing is deferred, neither what is enqueued nor what another thread enqueues meanwhile. */
+void emu_wait_begins(void);
+void emu_wait_ends(void);
 uint64_t emu_push(emu_stream *stream, atlas_task *task);
 int emu_stream_wait_until(emu_stream *stream, uint64_t number);
 

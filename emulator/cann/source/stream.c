@@ -35,6 +35,7 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static emu_stream *streams;
 static int stream_count;
 static uint64_t next_id;
+static atomic_int waiting; /* calls that wait for something, while debugging */
 static atomic_size_t abandoned; /* streams that ended with their context */
 
 emu_stream *emu_stream_new(emu_context *context, bool saturates)
@@ -174,7 +175,7 @@ uint64_t emu_push(emu_stream *s, atlas_task *task)
     else
         s->first = task;
     s->last = task;
-    if (!atlas_debugging())
+    if (!atlas_debugging() || atomic_load(&waiting) > 0)
         s->released = number;
     if (!s->has_thread)
         s->has_thread = pthread_create(&s->thread, NULL, work, s) == 0;
@@ -197,6 +198,17 @@ void emu_release_all(void)
         pthread_mutex_unlock(&s->lock);
     }
     pthread_mutex_unlock(&registry_lock);
+}
+
+void emu_wait_begins(void)
+{
+    atomic_fetch_add(&waiting, 1);
+    emu_release_all();
+}
+
+void emu_wait_ends(void)
+{
+    atomic_fetch_sub(&waiting, 1);
 }
 
 static void deadline(struct timespec *when, int32_t ms)
@@ -230,16 +242,17 @@ static bool wait_for(emu_stream *s, uint64_t number, int32_t ms)
 
 int emu_stream_wait_until(emu_stream *s, uint64_t number)
 {
-    emu_release_all();
+    emu_wait_begins();
     pthread_mutex_lock(&s->lock);
     wait_for(s, number, -1);
     pthread_mutex_unlock(&s->lock);
+    emu_wait_ends();
     return 0;
 }
 
 int emu_stream_wait(emu_stream *s, int32_t timeout_ms)
 {
-    emu_release_all();
+    emu_wait_begins();
     pthread_mutex_lock(&s->lock);
     bool done = wait_for(s, s->enqueued, timeout_ms);
     int error = done ? s->error : 0;
@@ -249,6 +262,7 @@ int emu_stream_wait(emu_stream *s, int32_t timeout_ms)
         s->error = 0;
     }
     pthread_mutex_unlock(&s->lock);
+    emu_wait_ends();
     if (!done)
         return rt_fail(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream was not done within %d ms.",
                        (int)timeout_ms);
@@ -258,7 +272,7 @@ int emu_stream_wait(emu_stream *s, int32_t timeout_ms)
 void emu_stream_close(emu_stream *s, bool force)
 {
     atlas_handle_remove(HANDLE_STREAM, s);
-    emu_release_all();
+    emu_wait_begins();
     pthread_mutex_lock(&s->lock);
     s->closing = true;
     s->forced = force;
@@ -272,6 +286,7 @@ void emu_stream_close(emu_stream *s, bool force)
     pthread_mutex_unlock(&s->lock);
     if (has_thread)
         pthread_join(s->thread, NULL);
+    emu_wait_ends();
     pthread_mutex_lock(&registry_lock);
     if (s->before != NULL)
         s->before->after = s->after;

@@ -1,6 +1,6 @@
 """The figures of docs/accuracy.md: ``python tests/bench/accuracy.py`` writes its tables and its picture anew.
 
-Needs matplotlib. What it writes lies between markers in the page; the rest of the page is text.
+The picture needs matplotlib. What it writes lies between markers in the page; the rest of the page is text.
 """
 
 from __future__ import annotations
@@ -10,10 +10,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 from emulator.validation.ablation import Ablated, ablation
@@ -95,6 +91,11 @@ def ablation_table(rows: list[Ablated]) -> Iterable[str]:
 
 def picture(of: Comparison) -> str:
     """Predicted against measured, as SVG; a bar is the band of a row whose state of L2 is not known."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
     plt.rcParams.update({"svg.hashsalt": "atlas", "font.size": 9, "svg.fonttype": "none"})
     figure, axes = plt.subplots(figsize=(7.2, 6.4), layout="constrained")
     chips = sorted({case.soc for case in of.of.cases})
@@ -133,19 +134,23 @@ def replaced(page: str, name: str, lines: Iterable[str]) -> str:
     return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", f"{begin}\n{inner}\n{end}", page, flags=re.DOTALL)
 
 
-def main() -> None:
-    """Write the page and the picture."""
-    found = measure(MEASUREMENTS)
-    of = compare(found)
-    figures = summaries(of)
-    page = PAGE.read_text(encoding="utf-8")
+def with_errors(page: str, of: Comparison, figures: Summaries) -> str:
+    """``page`` with its tables of errors written anew."""
     for name, lines in (
         ("runs", mse_table(of)),
         ("known", known_table(of, figures)),
         ("bands", band_table(figures)),
-        ("ablation", ablation_table(ablation(found))),
     ):
         page = replaced(page, name, lines)
+    return page
+
+
+def main() -> None:
+    """Write the page and the picture."""
+    found = measure(MEASUREMENTS)
+    of = compare(found)
+    page = with_errors(PAGE.read_text(encoding="utf-8"), of, summaries(of))
+    page = replaced(page, "ablation", ablation_table(ablation(found)))
     PAGE.write_text(page, encoding="utf-8")
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(picture(of), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from emulator.validation.bands import bands, bands_text
 from emulator.validation.calibrate import fitted_ids
 from emulator.validation.compare import Comparison, compare, measure
 from emulator.validation.shipped import CALIBRATION, MEASUREMENTS
+from emulator.validation.summaries import summaries
 
+ROOT = Path(__file__).parents[2]
 BANDS = Path(socs.__file__).parent / "data" / "validation.json"
 CHIP = "Ascend910B4-1"
 
@@ -37,6 +40,23 @@ def test_the_bands_that_come_with_the_chips_are_made_from_the_rows_that_do() -> 
     assert BANDS.read_text(encoding="utf-8") == bands_text(
         bands(shipped(), fitted_ids(shipped(), CALIBRATION))
     )
+
+
+def test_the_page_and_the_readme_tell_the_errors_of_the_shipped_rows() -> None:
+    """After a change of timing: ``python tests/bench/accuracy.py``; the README by hand."""
+    tables = runpy.run_path(str(ROOT / "tests/bench/accuracy.py"))
+    figures = summaries(shipped())
+    page = (ROOT / "docs/accuracy.md").read_text(encoding="utf-8")
+    assert tables["with_errors"](page, shipped(), figures) == page
+    of, fitted = shipped(), fitted_ids(shipped(), CALIBRATION)
+    mine = of.point & of.vendor & np.array([identity in fitted for identity in of.ids])
+    errors = np.abs(of.predicted[mine] / of.measured[mine] - 1)
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert (
+        f"On {CHIP} the median error over the {len(errors)} runs of vendor kernels that it was calibrated on "
+        f"is {np.median(errors):.1%}, the worst {errors.max():.1%}; of {figures.trace.summary.n} runs inside "
+        f"training steps on five chips, {figures.trace.inside_band:.0%} lie in the predicted band"
+    ) in readme.replace(" %", "%")
 
 
 def test_a_band_holds_the_rows_that_it_speaks_of() -> None:

@@ -77,6 +77,15 @@ def test_a_stream_does_what_comes_to_it_while_another_thread_runs_its_tasks(
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
+def test_whatever_threads_do_on_shared_streams_and_events_comes_to_an_end(
+    build: Built, run: Ran, debug: str
+) -> None:
+    for threads in ("2", "8"):
+        done = run(build("tangle.c"), threads, "1000", ATLAS_EMU_DEBUG=debug)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{threads} threads x 1000 calls\n", "")
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
 def test_allocations_of_any_size_are_aligned_fresh_and_apart(build: Built, run: Ran, debug: str) -> None:
     done = run(build("memory.c"), "1500", ATLAS_EMU_DEBUG=debug)
     assert (done.returncode, done.stdout, done.stderr) == (0, "4 threads x 1500 rounds: right\n", "")

@@ -31,6 +31,7 @@ PROGRAMS = {
     "stale.c": (),
     "streams.c": (),
     "late.c": ("2",),
+    "tangle.c": ("8", "50"),
     "memory.c": ("100",),
 }
 

@@ -8,6 +8,7 @@
 #define MOST_EVENTS 65536
 
 typedef struct {
+    pthread_mutex_t order; /* held around the count of a record and its place in a stream; never under another lock */
     pthread_mutex_t lock;
     pthread_cond_t reached;
     int users; /* under the lock: the handle, and every task that still has to come by */
@@ -54,6 +55,7 @@ static void put(emu_event *e)
         return;
     pthread_cond_destroy(&e->reached);
     pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->order);
     free(e);
     atomic_fetch_sub(&event_count, 1);
 }
@@ -75,6 +77,7 @@ static aclError create(aclrtEvent *event, uint32_t flag, bool complete_at_first)
         atomic_fetch_sub(&event_count, 1);
         return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EE1007", "no event left: a device has %d.", MOST_EVENTS);
     }
+    pthread_mutex_init(&e->order, NULL);
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->reached, NULL);
     e->users = 1;
@@ -175,6 +178,8 @@ static aclError enqueue(emu_event *e, aclrtStream stream, int (*run)(atlas_task 
         return rt_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EL0004", "the host has no memory left.");
     }
     *m = (mark){.task = {.run = run, .done = run == run_mark ? reach : NULL, .release = release_mark}, .event = e};
+    /* A wait that came between the two would stand before the record that it waits for, maybe in its stream. */
+    pthread_mutex_lock(&e->order);
     pthread_mutex_lock(&e->lock);
     e->users++;
     uint64_t number = m->number = run == run_mark ? ++e->recorded : e->recorded;
@@ -184,6 +189,9 @@ static aclError enqueue(emu_event *e, aclrtStream stream, int (*run)(atlas_task 
         pthread_mutex_lock(&e->lock);
         e->recorded -= run == run_mark;
         pthread_mutex_unlock(&e->lock);
+    }
+    pthread_mutex_unlock(&e->order);
+    if (status != 0) {
         put(e);
         free(m);
     } else if (atlas_logging() && number > 0) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -56,7 +57,21 @@ def signals_by_default() -> Iterator[None]:
         for number in numbers
         if signal.getsignal(number) is signal.SIG_IGN
     }
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    try:
+        for number in numbers:
+            _check_that_it_ends_a_program(number)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _check_that_it_ends_a_program(number: signal.Signals) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        process.send_signal(number)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.skip(f"{number.name} does not end a program here, whatever is tested")

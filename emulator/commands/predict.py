@@ -83,9 +83,9 @@ def predict(
             target_shape=None if target_shape is None else values.dims(target_shape, "--target-shape"),
             input_shapes={
                 name: values.dims(dims, f"--input-shape {name}")
-                for name, dims in values.named(input_shape, "--input-shape", "DIMS").items()
+                for name, dims in values.named(input_shape, "--input-shape", "NAME=DIMS").items()
             },
-            input_dtypes=values.named(input_dtype, "--input-dtype", "DTYPE"),
+            input_dtypes=values.named(input_dtype, "--input-dtype", "NAME=DTYPE"),
             inputs=values.integer(inputs, "--inputs"),
             scalar=values.number(scalar, "--scalar"),
             to=to,

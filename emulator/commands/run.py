@@ -86,7 +86,7 @@ def run(
     operator = operators.find(op)
     names = api.input_names(operator, values.integer(inputs, "--inputs"))
     single = {n: p for n, p in (("grad_output", grad), ("self", self_), ("target", target)) if p is not None}
-    single |= {name: Path(path) for name, path in values.named(named, "--input", "FILE").items()}
+    single |= {name: Path(path) for name, path in values.named(named, "--input", "NAME=FILE").items()}
     outputs.check(output, trace, report, (file, *single.values()))
     outputs.check_trace(trace, engine)
     if file is None and not single and operator.reduces:

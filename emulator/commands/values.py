@@ -12,15 +12,7 @@ if TYPE_CHECKING:
 
 def pairs(texts: list[str] | None) -> Mapping[str, object] | None:
     """Of ``--set``: each KEY=VALUE. Raises ``AtlasError`` as all of these do."""
-    from socs.errors import AtlasError
-
-    found: dict[str, object] = {}
-    for text in texts or []:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise AtlasError(f"--set {text!r}: must be KEY=VALUE, as in memory.hbm_bytes_per_s=1.2e12")
-        found[key.strip()] = value.strip()
-    return found or None
+    return named(texts, "--set", "KEY=VALUE, as in memory.hbm_bytes_per_s=1.2e12") or None
 
 
 def chip(name: str | None, overrides: list[str] | None) -> Soc:
@@ -85,14 +77,14 @@ def number(text: str | None, option: str) -> float | None:
         raise AtlasError(f"{option} {text!r}: must be a number") from None
 
 
-def named(texts: list[str] | None, option: str, what: str) -> dict[str, str]:
-    """Of an option that may be repeated: each NAME=``what``."""
+def named(texts: list[str] | None, option: str, form: str) -> dict[str, str]:
+    """Of an option that may be repeated, each with a name and a value; ``form`` is how it has to look."""
     from socs.errors import AtlasError
 
     found: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise AtlasError(f"{option} {text!r}: must be NAME={what}")
+            raise AtlasError(f"{option} {text!r}: must be {form}")
         found[name.strip()] = value.strip()
     return found

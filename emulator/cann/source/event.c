@@ -189,14 +189,12 @@ static aclError enqueue(emu_event *e, aclrtStream stream, int (*run)(atlas_task 
         pthread_mutex_lock(&e->lock);
         e->recorded -= run == run_mark;
         pthread_mutex_unlock(&e->lock);
-    }
-    pthread_mutex_unlock(&e->order);
-    if (status != 0) {
         put(e);
         free(m);
     } else if (atlas_logging() && number > 0) {
         log_mark(e, stream, run == run_mark ? "record" : "wait_for", number);
     }
+    pthread_mutex_unlock(&e->order);
     put(e);
     return status;
 }

@@ -202,13 +202,16 @@ void emu_release_all(void)
 
 void emu_wait_begins(void)
 {
+    if (!atlas_debugging())
+        return;
     atomic_fetch_add(&waiting, 1);
     emu_release_all();
 }
 
 void emu_wait_ends(void)
 {
-    atomic_fetch_sub(&waiting, 1);
+    if (atlas_debugging())
+        atomic_fetch_sub(&waiting, 1);
 }
 
 static void deadline(struct timespec *when, int32_t ms)

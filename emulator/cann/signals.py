@@ -55,6 +55,8 @@ def _ended(process: subprocess.Popen[bytes]) -> int:
     One that arrives between Python's last look at them and ``waitpid`` does not interrupt that: its handler
     would wait for the end of the very process to which it is to pass the signal on.
     """
+    if threading.current_thread() is not threading.main_thread():  # where no signal is handled
+        return process.wait()
     try:
         ended = os.pidfd_open(process.pid)
     except (AttributeError, OSError):  # an older kernel, or the process has been waited for
@@ -80,14 +82,11 @@ def _polled(process: subprocess.Popen[bytes]) -> int:
 
 @contextlib.contextmanager
 def _wakeup() -> Iterator[socket.socket]:
-    """A socket with a byte for each signal. Outside the main thread, where none is handled, always empty."""
+    """A socket with a byte for each signal."""
     reader, writer = socket.socketpair()
     with reader, writer:
         for end in (reader, writer):
             end.setblocking(False)
-        if threading.current_thread() is not threading.main_thread():
-            yield reader
-            return
         before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         try:
             yield reader

@@ -96,13 +96,13 @@ def test_a_signal_ends_the_client_first_and_leaves_nothing_behind(
 
 
 def test_times_are_predicted_where_the_folder_for_temporary_files_has_a_long_name(
-    root: Path, build: Built, tmp_path: Path
+    root: Path, build: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / ("d" * 100)
     folder.mkdir()
-    line = [sys.executable, "-m", "emulator.cli", "exec", "--root", str(root), "--", str(build("mean.c"))]
-    variables = {**os.environ, "TMPDIR": str(folder)}
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=variables)
+    program = str(build("mean.c"))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    done = _exec(root, "--", program)
     assert done.returncode == 0, done.stderr
     assert re.search(r"predicted device time: [1-9]", done.stderr), done.stderr
     assert list(folder.iterdir()) == []
